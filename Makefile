@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible browser-if-possible spark-archive kafka-archive
 
-.PHONY: help demo test test-parts check compat debezium-events debezium-events-mariadb fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench pictures wheels image deb monitoring format clean
+.PHONY: help demo test test-parts check compat debezium-events debezium-events-mariadb fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench site pictures wheels image deb helm monitoring format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -20,7 +20,7 @@ help:
 	@echo 'make debezium-events-mariadb  the same for MariaDB'
 	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'
 	@echo 'make sim     three and four brokers in virtual time from 250 seeds; make sim ARGS="--seeds 500" for one broker'
-	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50" or "--minutes 60"'
+	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50 --tls" or "--minutes 60"'
 	@echo 'make damage  every file of a broker damaged in every way; make damage ARGS="--cases 60"'
 	@echo 'make once    copies and money in transactions while brokers are killed; make once ARGS="money --minutes 30" for root'
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
@@ -32,7 +32,9 @@ help:
 	@echo 'make wheels  wheels for Linux on x86-64 and arm64, with glibc and musl, and the source archive'
 	@echo 'make image   a container image, without a container engine; ARGS="--try" starts it, for root'
 	@echo 'make deb     a package for Debian'
+	@echo 'make helm    the Helm chart linted, rendered and checked, by a helm that is built first'
 	@echo 'make monitoring  alert rules and a dashboard, each expression evaluated by Prometheus'
+	@echo 'make site    the documentation as a site with a search, to be read from the disk or from any server'
 	@echo 'make pictures  the pictures of the pages, by the demo and by the commands of a guide'
 
 demo:
@@ -105,7 +107,7 @@ streams-campaign:
 	@$(PYTHON) -m tests.streams.campaign $(ARGS)
 
 bench:
-	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc
+	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc queues-if-possible
 	@$(PYTHON) -m bench.race $(ARGS)
 
 wheels:
@@ -120,9 +122,17 @@ deb:
 	@tools/setup.sh test zig
 	@$(PYTHON) tools/deb.py $(ARGS)
 
+helm:
+	@tools/setup.sh test go helm
+	@$(PYTHON) tools/helm.py
+
 monitoring:
 	@tools/setup.sh test prometheus
 	@$(PYTHON) tools/monitoring.py --try
+
+site:
+	@tools/setup.sh test site
+	@$(PYTHON) tools/doc_site.py
 
 pictures: demo
 	@$(PYTHON) tools/pictures.py

@@ -78,6 +78,11 @@ class Broker(ABC):
         assert self.process is not None
         return self.process.pid
 
+    @property
+    def client(self) -> dict[str, str]:
+        """The settings by which the driver reaches the broker."""
+        return {"brokers": self.address}
+
     @abstractmethod
     def prepare(self) -> None:
         """Do the work before the start that is not timed."""
@@ -155,10 +160,15 @@ class KafkaBroker(Broker):
         super().__init__(folder)
         self.controller_port = free_port()
 
+    @property
+    def properties(self) -> str:
+        """The text of its configuration, with names for what differs from run to run."""
+        return KAFKA_PROPERTIES
+
     def prepare(self) -> None:
         properties = self.folder / "server.properties"
         properties.write_text(
-            KAFKA_PROPERTIES.format(port=self.port, controller_port=self.controller_port, data=self.folder / "data")
+            self.properties.format(port=self.port, controller_port=self.controller_port, data=self.folder / "data")
         )
         command = ["java", "-cp", f"{kafka_libs()}/*", "kafka.tools.StorageTool", "format", "--standalone"]
         command += ["-t", cluster_id(), "-c", str(properties)]

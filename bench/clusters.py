@@ -46,6 +46,11 @@ class Cluster(ABC):
         self.folder = folder
         self._hanging: int | None = None
 
+    @property
+    def client(self) -> dict[str, str]:
+        """The settings by which the driver reaches the cluster."""
+        return {"brokers": self.address}
+
     def start(self) -> float:
         """Start; return the seconds until every broker answered."""
         begin = time.monotonic()

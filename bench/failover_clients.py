@@ -152,12 +152,12 @@ class _Java(Watched):
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            said = json.loads(line)
-            if said["name"] == _ACKNOWLEDGED:
-                self._came_through(said["timestamp"] / 1000, said["value"])
-            elif said["name"] == _READ:
-                self.times.append(said["timestamp"] / 1000)
-            elif said["name"] == _FAILED:
+            event = json.loads(line)
+            if event["name"] == _ACKNOWLEDGED:
+                self._came_through(event["timestamp"] / 1000, event["value"])
+            elif event["name"] == _READ:
+                self.times.append(event["timestamp"] / 1000)
+            elif event["name"] == _FAILED:
                 self.failed += 1
 
     def stop(self) -> None:

@@ -70,14 +70,14 @@ def changes_since(commit: str, repository: Path = ROOT, paths: tuple[str, ...] =
     """The commits since then that changed code under the paths, the newest first; None if the history is not here.
 
     Merges are not counted beside what they bring in, and neither are commits that change alone docstrings, comments,
-    a module's imports and the names of classes in Python.
+    a module's imports, and the names of classes, arguments and local variables in Python.
     """
-    if said("rev-parse", "--is-shallow-repository", repository=repository) != "false\n":
+    if output_of("rev-parse", "--is-shallow-repository", repository=repository) != "false\n":
         return None
-    if said("merge-base", "--is-ancestor", commit, "HEAD", repository=repository) is None:
+    if output_of("merge-base", "--is-ancestor", commit, "HEAD", repository=repository) is None:
         return None
-    log = said("log", "--no-merges", "--no-renames", "--raw", "--no-abbrev", "--format=%x00%H", f"{commit}..HEAD", "--",
-               *paths, repository=repository)  # fmt: skip
+    log = output_of("log", "--no-merges", "--no-renames", "--raw", "--no-abbrev", "--format=%x00%H", f"{commit}..HEAD",
+                    "--", *paths, repository=repository)  # fmt: skip
     assert log is not None
     parts = [[line for line in part.split("\n") if line] for part in log.split("\0")[1:]]
     commits = {commit: rows for commit, *rows in parts}
@@ -113,7 +113,7 @@ def contents(blobs: list[str], repository: Path) -> list[str]:
 
 
 def code(text: str) -> str:
-    """The syntax tree of a module, without strings that stand alone, its imports, and the names of classes."""
+    """The syntax tree of a module, without strings that stand alone, imports, and names of classes and locals."""
     tree = ast.parse(text)
     tree.body = [
         part for part in tree.body if not isinstance(part, ast.Import | ast.ImportFrom) and not for_types(part)
@@ -121,12 +121,29 @@ def code(text: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = [part for part in node.body if not is_text(part)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            number_locals(node)
     numbers: dict[str, int] = {}
     return CLASS_NAME.sub(lambda name: f"'{numbers.setdefault(name[1], len(numbers))}'", ast.dump(tree))
 
 
 CLASS_NAME = re.compile(r"(?:(?<=id=)|(?<=attr=)|(?<=name=))'(_?[A-Z]\w*[a-z]\w*)'")
 """A class where a dumped tree has it: `id`, `attr` or `name`. Constants have no small letters."""
+
+
+def number_locals(function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    """Put numbers, by first use, in place of the names of the function's arguments and variables."""
+    nodes = list(ast.walk(function))
+    outer = {name for each in nodes if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
+    bound = {each.id for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)} - outer
+    bound |= {each.arg for each in nodes if isinstance(each, ast.arg)}
+    numbers: dict[str, int] = {}
+    for each in nodes:
+        if isinstance(each, ast.Name) and each.id in bound:
+            each.id = f"local {numbers.setdefault(each.id, len(numbers))}"
+        elif isinstance(each, ast.arg):
+            each.arg = f"local {numbers.setdefault(each.arg, len(numbers))}"
 
 
 def for_types(part: ast.stmt) -> bool:
@@ -137,7 +154,7 @@ def is_text(part: ast.stmt) -> bool:
     return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str)
 
 
-def said(*arguments: str, repository: Path) -> str | None:
+def output_of(*arguments: str, repository: Path) -> str | None:
     """The output of git; None where it fails or is not installed."""
     try:
         result = subprocess.run(["git", "-C", repository, *arguments], capture_output=True, text=True, check=False)
@@ -154,7 +171,7 @@ def main() -> int:
         print(f"commit {commit}, which the page shows, is not in the history here")
         return 0
     for change in changes:
-        print((said("log", "-1", "--format=%h %s", change, repository=ROOT) or change).rstrip())
+        print((output_of("log", "-1", "--format=%h %s", change, repository=ROOT) or change).rstrip())
     print(f"{len(changes)} changes of the hot path since {commit}; the race is due after {MOST_CHANGES}")
     return 1 if len(changes) > MOST_CHANGES else 0
 

@@ -74,9 +74,9 @@ class Member:
 
     async def run(self) -> None:
         """Join and send heartbeats; leave at the end."""
-        said: set[tuple[bytes, int]] | None = None
+        last_owned: set[tuple[bytes, int]] | None = None
         while not self._leaving.is_set():
-            says = self.owned if self.owned != said or self.epoch == 0 else None
+            says = self.owned if self.owned != last_owned or self.epoch == 0 else None
             joins = self.epoch == 0
             answer = await self._beat(says)
             if answer.error_code in _PASSING:
@@ -84,13 +84,13 @@ class Member:
                 continue
             if answer.error_code:
                 raise RuntimeError(f"{ErrorCode(answer.error_code).name}: {answer.error_message}")
-            said = self.owned if says is not None else said
+            last_owned = self.owned if says is not None else last_owned
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
                 self.owned = {
                     (each.topic_id, index) for each in answer.assignment.topic_partitions for index in each.partitions
                 }
-            if self.owned == said:
+            if self.owned == last_owned:
                 await self._rest(answer.heartbeat_interval_ms / 1000 * (self._place if joins else 1))
         self.epoch, self.owned = -1, set()
         await self._beat(None)

@@ -24,10 +24,10 @@ from ottla.lake.notes.plans import LoadPlan
 from ottla.lake.notes.state import LakeState
 from ottla.lake.rounds.loader import Loader
 from ottla.lake.rounds.settings import LoadSettings, load_settings
-from ottla.lake.stores import open_store
 from ottla.records.builder import build_batch
 from ottla.records.reader import Record
 from ottla.rows.workers import Here, Workers
+from ottla.stores import open_store
 
 WANTED_SECONDS = 10.0
 RECORDS = 3

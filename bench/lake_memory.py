@@ -39,8 +39,8 @@ def main() -> int:
             size = sum(path.stat().st_size for path in lake.rglob("*.parquet"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    if watch.status or "adds up" not in watch.said:
-        print(watch.said[-2000:], file=sys.stderr)
+    if watch.status or "adds up" not in watch.printed:
+        print(watch.printed[-2000:], file=sys.stderr)
         return 1
     facts = {
         "records": records,
@@ -49,7 +49,7 @@ def main() -> int:
         "partitions": options.partitions,
         "skewed": options.skewed,
         "cores": options.cores,
-        "rounds": rounds_told(watch.said),
+        "rounds": rounds_told(watch.printed),
         **figures(watch),
     }
     if options.format == "json":

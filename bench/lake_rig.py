@@ -92,7 +92,7 @@ class Watch:
     """The samples of a load's memory."""
 
     looks: list[Look] = field(default_factory=list)
-    said: str = ""
+    printed: str = ""
     status: int = 0
     seconds: float = 0.0
 
@@ -116,12 +116,12 @@ def watched_load(arguments: Sequence[str], log: Path) -> Watch:
     watch.status = process.wait()
     ended.set()
     thread.join()
-    watch.seconds, watch.said = time.monotonic() - began, log.read_text()
+    watch.seconds, watch.printed = time.monotonic() - began, log.read_text()
     return watch
 
 
-def rounds_told(said: str) -> int:
-    return len(re.findall(r"^round \d+: ", said, re.MULTILINE))
+def rounds_told(printed: str) -> int:
+    return len(re.findall(r"^round \d+: ", printed, re.MULTILINE))
 
 
 def _look(pid: int, seconds: float, rounds: int) -> Look:

@@ -74,9 +74,9 @@ def machine_facts(folder: Path) -> dict[str, object]:
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "kernel": platform.release(),
         "load_before": round(os.getloadavg()[0], 2),
-        "file_system": said("stat", "-f", "-c", "%T", str(folder)),
+        "file_system": output_of("stat", "-f", "-c", "%T", str(folder)),
         "python": platform.python_version(),
-        "java": said("java", "-version").splitlines()[0] if said("java", "-version") else "none",
+        "java": output_of("java", "-version").splitlines()[0] if output_of("java", "-version") else "none",
         "ottla": version("ottla"),
         "commit": commit_here(ROOT),
         "kafka": "4.3.1",
@@ -89,13 +89,13 @@ WITH_CHANGES = " with changes"
 
 def commit_here(repository: Path) -> str:
     """The commit that runs; an empty string without git."""
-    commit = said("git", "-C", str(repository), "rev-parse", "--short", "HEAD", must=True)
+    commit = output_of("git", "-C", str(repository), "rev-parse", "--short", "HEAD", must=True)
     code = ("src", "bench", ":!bench/results")
-    changed = said("git", "-C", str(repository), "status", "--porcelain", "--", *code, must=True)
+    changed = output_of("git", "-C", str(repository), "status", "--porcelain", "--", *code, must=True)
     return commit + WITH_CHANGES if changed else commit
 
 
-def said(*command: str, must: bool = False) -> str:
+def output_of(*command: str, must: bool = False) -> str:
     """The output of a program; an empty string if it is not installed or, where it `must` end well, fails."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -247,6 +247,9 @@ set. "Cold" is the first job of a new session. What the lake loader does more th
 commits on disk, the audit's counts) is in its time. S3 is moto's server, one Python process on the same machine: both
 sides wait for it. Beside Delta stands Spark's own writer with delta-spark and S3A; beside Avro stand the connector,
 fastavro in `mapInArrow`, and Spark's Parquet writer.
+
+**Lines beside NATS, RabbitMQ and ActiveMQ**, where these were at hand, have a client of each server's own: compare the
+processor time of the servers, and [read what each promises](../internals/other-queues.md).
 """
 
 

@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.brokers import ROOT, BareBroker, Broker, KafkaBroker, OttlaBroker
 from bench.clusters import Cluster, KafkaCluster, OttlaCluster
+from bench.queues import ActiveMqBroker, NatsBroker, RabbitBroker
+from bench.tls_brokers import KafkaTlsBroker, OttlaTlsBroker
 
 CONTESTANTS: dict[str, type[Broker | Cluster]] = {
     "ottla": OttlaBroker,
@@ -25,6 +27,11 @@ CONTESTANTS: dict[str, type[Broker | Cluster]] = {
     "bare": BareBroker,
     "ottla-cluster": OttlaCluster,
     "kafka-cluster": KafkaCluster,
+    "ottla-tls": OttlaTlsBroker,
+    "kafka-tls": KafkaTlsBroker,
+    "nats": NatsBroker,
+    "rabbitmq": RabbitBroker,
+    "activemq": ActiveMqBroker,
 }
 DRIVER_SECONDS = 300
 DELETED_WITHIN_S = 60.0
@@ -56,6 +63,10 @@ class Rig:
         """A new broker or cluster that is not started, in a folder of its own."""
         return CONTESTANTS[name](self.folder / f"{name}-{next(self._topics)}")
 
+    def fresh_name(self) -> str:
+        """A name for a topic or a queue that no other run has."""
+        return f"race-{next(self._topics)}"
+
     def sized(self, records: int) -> int:
         """The number of records for a run of this length."""
         return max(records // 5, 1) if self.quick else records
@@ -65,7 +76,7 @@ class Rig:
         """A new topic, deleted afterwards."""
         broker = self.broker(name)
         admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
-        topic = f"race-{next(self._topics)}"
+        topic = self.fresh_name()
         new = NewTopic(topic, partitions, broker.replicas, config=broker.topic_configuration)
         for outcome in admin.create_topics([new], operation_timeout=30).values():
             outcome.result(30)
@@ -83,7 +94,7 @@ class Rig:
         os.sync()
         touch_free_memory()
         cpu = broker.cpu_seconds()
-        run = driven(mode, brokers=broker.address, **options)
+        run = driven(mode, **broker.client, **options)
         moved = run["records"] + float(str(options.get("warmup", 0)))
         run["broker_cpu_seconds"] = broker.cpu_seconds() - cpu
         run["broker_cpu_per_million"] = run["broker_cpu_seconds"] / moved * 1e6

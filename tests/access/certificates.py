@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,19 +52,46 @@ class Signed:
 class Authority(Signed):
     """A certificate that signs others."""
 
-    def sign(self, name: str, *, valid: bool = True, hosts: tuple[str, ...] = ("localhost",)) -> Signed:
-        """A certificate for a name; with `valid` false it expired yesterday."""
+    def sign(
+        self,
+        name: str,
+        *,
+        valid: bool = True,
+        hosts: tuple[str, ...] = ("localhost",),
+        addresses: tuple[str, ...] = ("127.0.0.1",),
+        begins_days: int = -10,
+        extensions: Sequence[x509.ExtensionType] = (),
+    ) -> Signed:
+        """A certificate for a name; with `valid` false it expired yesterday. `extensions` replace the host names."""
         names: list[x509.GeneralName] = [x509.DNSName(host) for host in hosts]
-        names.append(x509.IPAddress(ipaddress.ip_address("127.0.0.1")))
-        return _signed(name, self, days=30 if valid else -1, names=names)
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        more = extensions or [x509.SubjectAlternativeName(names)]
+        return _signed(name, self, days=30 if valid else -1, begins_days=begins_days, extensions=more)
+
+    def revoked(self, *some: Signed) -> str:
+        """The list of certificates that count no more, as PEM."""
+        now = datetime.datetime.now(datetime.UTC)
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self.certificate.subject)
+        builder = builder.last_update(now - DAY).next_update(now + DAY)
+        for each in some:
+            entry = x509.RevokedCertificateBuilder().serial_number(each.certificate.serial_number)
+            builder = builder.add_revoked_certificate(entry.revocation_date(now - DAY).build())
+        return builder.sign(self.key, hashes.SHA256()).public_bytes(_PEM).decode()
 
 
 def authority(name: str = "test authority") -> Authority:
-    made = _signed(name, None, days=30, names=[])
+    made = _signed(name, None, days=30)
     return Authority(made.certificate, made.key)
 
 
-def _signed(name: str, by: Signed | None, *, days: int, names: list[x509.GeneralName]) -> Signed:
+def _signed(
+    name: str,
+    by: Signed | None,
+    *,
+    days: int,
+    begins_days: int = -10,
+    extensions: Sequence[x509.ExtensionType] = (),
+) -> Signed:
     key = ec.generate_private_key(ec.SECP256R1())
     attributes = {NameOID.ORGANIZATION_NAME: "Acme", NameOID.COMMON_NAME: name}
     subject = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes.items()])
@@ -74,12 +102,12 @@ def _signed(name: str, by: Signed | None, *, days: int, names: list[x509.General
         .issuer_name(subject if by is None else by.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - 10 * DAY)
+        .not_valid_before(now + begins_days * DAY)
         .not_valid_after(now + days * DAY)
         .add_extension(x509.BasicConstraints(ca=by is None, path_length=None), critical=True)
     )
-    if names:
-        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
     return Signed(builder.sign(key if by is None else by.key, hashes.SHA256()), key)
 
 

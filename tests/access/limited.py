@@ -39,9 +39,13 @@ class Limited:
         )
         self.topic_id = b""
 
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.broker._running().addresses["SASL_PLAINTEXT"]
+
     @contextlib.contextmanager
     def user(self, name: str) -> Iterator[Raw]:
-        with socket.create_connection(self.broker._running().addresses["SASL_PLAINTEXT"], timeout=20) as sock:
+        with socket.create_connection(self.address, timeout=20) as sock:
             raw = Raw(sock)
             login(raw, name)
             yield raw

@@ -33,6 +33,33 @@ def test_an_attribute_without_a_short_name_is_printed_by_its_number() -> None:
         distinguished_name([[("houseIdentifier", "x")]])
 
 
+def test_names_that_look_alike_are_not_the_same_name() -> None:
+    alike = [
+        ((("organizationName", "Acme"),), (("commonName", "alice"),)),
+        ((("commonName", "alice"),), (("organizationName", "Acme"),)),
+        ((("organizationName", "Acme"), ("commonName", "alice")),),
+        ((("commonName", "alice"), ("organizationName", "Acme")),),
+        ((("commonName", "alice,O=Acme"),),),
+        ((("commonName", "alice+O=Acme"),),),
+        ((("organizationName", "Acme"),), (("commonName", "alice\0"),)),
+        ((("organizationName", "Acme"),), (("commonName", "alice\0.evil"),)),
+        ((("organizationName", "Acme"),), (("commonName", " alice"),)),
+        ((("organizationName", "Acme"),), (("commonName", "Alice"),)),
+        ((("organizationName", "Acme"),), (("commonName", "\u0430lice"),)),
+        ((("organizationName", "Acme"),), (("commonName", "alice"),), (("commonName", "alice"),)),
+        ((("organizationName", "Acme"),), (("organizationalUnitName", ""),), (("commonName", "alice"),)),
+    ]
+    assert len({distinguished_name(subject) for subject in alike}) == len(alike)
+
+
+def test_a_rule_fits_no_name_that_goes_on_behind_a_nul_or_a_line_end() -> None:
+    user = mapping("RULE:^CN=([a-z]+),O=Acme$/$1/")
+    assert user("CN=alice,O=Acme") == "alice"
+    assert [user(name) for name in ("CN=alice,O=Acme\n", "CN=alice\0,O=Acme", "CN=eve,O=Acme\nCN=alice,O=Acme")] == [
+        None, None, None,
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("rules", "user"),
     [

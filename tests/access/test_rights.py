@@ -136,6 +136,17 @@ def test_a_fetch_that_waits_gives_no_records_once_the_right_is_gone(limited: Lim
     assert fetched(decode(APIS[1].response, 12, told[5:])) == {"waited": (NO_TOPIC, False)}
 
 
+def test_a_fetch_that_waits_is_refused_as_soon_as_the_right_is_gone(limited: Limited) -> None:
+    limited.make_topic("quiet")
+    limited.grant(acl("bob", READ, TOPIC_KIND, "quiet"))
+    with limited.user("bob") as raw:
+        raw.send(struct.pack(">hhih", 1, 12, 7, -1) + b"\0" + encode(fetch("quiet", wait_ms=100_000), 12))
+        limited.take("bob")
+        told = raw.receive()  # its socket waits for 20 seconds
+    assert told is not None
+    assert fetched(decode(APIS[1].response, 12, told[5:])) == {"quiet": (NO_TOPIC, False)}
+
+
 def test_a_session_is_asked_again_when_rights_change(limited: Limited) -> None:
     limited.make_topic("kept")
     limited.grant(acl("bob", READ, TOPIC_KIND, "kept"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import struct
@@ -245,6 +246,43 @@ def test_after_the_login_both_sasl_requests_are_out_of_order_and_the_connection_
         assert raw.token(GOOD) == 34
         assert raw.handshake("PLAIN")[0] == 34, "the session was begun less than a second ago"
         assert raw.ask(*METADATA) is not None
+
+
+def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    assert not [record for record in caplog.records if record.exc_info]
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("key", [17, 36])
+@pytest.mark.parametrize("version", [-1, 9, 99, 32767])
+def test_an_unserved_version_of_a_login_ends_the_connection_with_one_line(
+    secured: Secured, caplog: pytest.LogCaptureFixture, key: int, version: int
+) -> None:
+    for is_in in (False, True):
+        caplog.clear()
+        with secured.connected() as raw:
+            if is_in:
+                raw.handshake("PLAIN")
+                assert raw.token(GOOD) == 0
+            assert raw.ask(key, version, bytes(20)) is None
+        (line,) = lines_of(caplog)
+        assert f"version {version} is not served" in line
+
+
+def test_one_who_is_no_broker_of_the_cluster_is_closed_with_one_line(
+    secured: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
+    for first in (b"", b"\0" * 43, b"\0" * 45, b"\0\0\0\1" + b"\0" * 40):
+        caplog.clear()
+        with secured.connected() as raw:
+            assert raw.handshake("OTTLA-PEER") is not None
+            code = raw.token(first)
+            if code == 0:
+                code = raw.token(bytes(32))
+            assert code == 58
+            assert raw.is_closed()
+        (line,) = lines_of(caplog)
+        assert "is no broker of this cluster" in line
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 2**31 - 1, 524289])

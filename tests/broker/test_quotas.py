@@ -11,6 +11,7 @@ import pytest
 from plain_requests import a_produce
 from sim_broker import RawClient, SimBroker
 
+from ottla.broker.measures import gather
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.quotas import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 from ottla.messages.alter_client_quotas import (
@@ -241,13 +242,103 @@ def test_older_clients_over_their_quota_of_changes_are_served_and_wait(place: Si
     assert said.throttle_time_ms > 8000
 
 
+@pytest.fixture
+def slow(place: SimBroker) -> Iterator[list[int]]:
+    """A broker whose clock of thread time goes on by this many milliseconds at each reading."""
+    quotas, step_ms, now_ns = place.here.node.services.quotas, [30], 0
+    before = quotas.now_ns
+
+    def read() -> int:
+        nonlocal now_ns
+        now_ns += step_ms[0] * 1_000_000
+        return now_ns
+
+    quotas.now_ns = read
+    yield step_ms
+    quotas.now_ns = before
+
+
+def test_a_client_that_takes_too_much_time_is_served_and_waits_a_second_at_most(
+    place: SimBroker, slow: list[int]
+) -> None:
+    assert alter(place, {"client-id": "app"}, request_percentage=0.1) == OK
+    client, other = Client(place), Client(place, "other")
+    client.produce(2)
+    other.produce(2)
+    assert [each.throttle_time_ms for each in client.produced()] == [1000]
+    assert [each.throttle_time_ms for each in other.produced()] == [0, 0]
+    place.loop.run_for(1000)
+    assert len(client.produced()) == 2
+
+
+def test_a_client_below_its_share_of_time_does_not_wait(place: SimBroker, slow: list[int]) -> None:
+    assert alter(place, {"client-id": "app"}, request_percentage=50) == OK
+    client = Client(place)
+    client.produce(3)
+    assert [each.throttle_time_ms for each in client.produced()] == [0, 0, 0]
+
+
+def test_the_largest_of_two_throttle_times_is_told(place: SimBroker, slow: list[int]) -> None:
+    assert alter(place, {"client-id": "app"}, request_percentage=0.1, producer_byte_rate=100) == OK
+    client = Client(place)
+    client.produce()
+    (told,) = client.produced()
+    assert told.throttle_time_ms > 5000
+    place.loop.run_for(12_000)
+    assert alter(place, {"client-id": "app"}, producer_byte_rate=1 << 20) == OK
+    client.produce()
+    assert client.produced()[-1].throttle_time_ms == 1000
+
+
+def test_the_time_of_a_fetch_counts_and_its_records_are_sent(place: SimBroker, slow: list[int]) -> None:
+    Client(place, "maker").produce()
+    assert alter(place, {"client-id": "app"}, request_percentage=0.1) == OK
+    client = Client(place)
+    client.fetch()
+    (told,) = client.fetched()
+    assert told.throttle_time_ms == 1000
+    assert told.responses[0].partitions[0].records
+
+
+def test_the_time_of_every_other_request_counts_too(place: SimBroker, slow: list[int]) -> None:
+    assert alter(place, {"client-id": None}, request_percentage=0.1) == OK
+    said = place.ask(DescribeClientQuotasRequest(components=[], strict=False))
+    assert said.throttle_time_ms == 1000
+
+
+def test_a_producer_without_acks_does_not_pay_for_time(place: SimBroker, slow: list[int]) -> None:
+    assert alter(place, {"client-id": "app"}, request_percentage=0.1) == OK
+    client = Client(place)
+    client.produce(3, acks=0)
+    client.produce()
+    assert len(client.produced()) == 1
+
+
+def test_metrics_tell_who_is_throttled_by_which_quota(place: SimBroker, slow: list[int]) -> None:
+    def counted() -> dict[str, float]:
+        names = ("ottla_throttled_requests_total", "ottla_throttle_seconds_total")
+        samples = [one for one in gather(place.here.node) if one.metric.name in names]
+        return {f"{one.metric.name} {one.labels[0]}": one.value for one in samples}
+
+    before = counted()
+    assert alter(place, {"client-id": "app"}, request_percentage=0.1) == OK
+    Client(place).produce()
+    after = counted()
+    changed = {name: round(after[name] - before[name], 3) for name in after if after[name] != before[name]}
+    assert changed == {
+        "ottla_throttled_requests_total request_percentage": 1,
+        "ottla_throttle_seconds_total request_percentage": 1,
+    }
+
+
 def test_brokers_have_no_quotas(place: SimBroker) -> None:
-    assert alter(place, {"client-id": None}, producer_byte_rate=100, consumer_byte_rate=100) == OK
+    assert alter(place, {"client-id": None}, producer_byte_rate=100, consumer_byte_rate=100, request_percentage=1) == OK
     quotas = place.here.node.services.quotas
     client = cast("ServerConnection", SimpleNamespace(peer=None, principal="User:ANONYMOUS", client_id="broker-2"))
     broker = cast("ServerConnection", SimpleNamespace(peer=2, principal="User:ANONYMOUS", client_id="broker-2"))
-    assert (quotas.producer(client) is None, quotas.consumer(client) is None) == (False, False)
-    assert (quotas.producer(broker), quotas.consumer(broker)) == (None, None)
+    limits = (quotas.limits_producer, quotas.consumer, quotas.time)
+    assert [bool(limit(client)) for limit in limits] == [True, True, True]
+    assert [bool(limit(broker)) for limit in limits] == [False, False, False]
 
 
 def test_quotas_are_described_by_filters(place: SimBroker) -> None:
@@ -289,8 +380,8 @@ def test_values_that_no_quota_can_have_are_refused(place: SimBroker, value: floa
     assert described(place) == []
 
 
-@pytest.mark.parametrize("key", ["producer_byte_rat", "connection_creation_rate", "request_percentage"])
-def test_quotas_that_nothing_enforces_are_refused_by_name(place: SimBroker, key: str) -> None:
+@pytest.mark.parametrize("key", ["producer_byte_rat", "connection_creation_rate", "request_percentag"])
+def test_quotas_that_a_client_cannot_have_are_refused_by_name(place: SimBroker, key: str) -> None:
     said = place.ask(AlterClientQuotasRequest(entries=[entry_of({"user": "x"}, {key: 5})])).entries[0]
     assert said.error_code == INVALID
     assert key in said.error_message

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from tests.forked_program import run_program
 
 from ottla.testing import TestBroker
 
@@ -29,14 +29,14 @@ def name() -> str:
 
 
 def run_ottla(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ottla.cli.main", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    """Run `ottla` in a fork of its own; see `tests.forked_program`."""
+    return in_text(run_program([*arguments], stdin=stdin.encode()))
+
+
+def in_text(ran: subprocess.CompletedProcess[bytes]) -> subprocess.CompletedProcess[str]:
+    """The same end of a run, with its output as text, as `subprocess.run` reads it."""
+    said, told = (output.decode().replace("\r\n", "\n").replace("\r", "\n") for output in (ran.stdout, ran.stderr))
+    return subprocess.CompletedProcess(ran.args, ran.returncode, said, told)
 
 
 @pytest.fixture

@@ -115,3 +115,30 @@ def test_running_brokers_tell_their_open_listeners() -> None:
     }
     [one] = of_brokers(Told(texts))  # type: ignore[arg-type]
     assert one.what.startswith("broker 1: listener OUT on 10.0.0.1 asks nobody")
+
+
+def test_tokens_that_strangers_could_make_or_use_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys, path = tmp_path / "keys.json", tmp_path / "server.properties"
+    keys.write_text("{}")
+    keys.chmod(0o664)
+    monkeypatch.setenv("OTTLA_ALLOWED_URLS", f"http://identity.example.org/keys,https://a/keys,file://{keys}")
+
+    def told(url: str, *more: str) -> list[str]:
+        lines = ["listeners=SASL_PLAINTEXT://127.0.0.1:9092", "sasl.enabled.mechanisms=OAUTHBEARER",
+                 f"sasl.oauthbearer.jwks.endpoint.url={url}", *more]  # fmt: skip
+        path.write_text("\n".join(lines))
+        path.chmod(0o600)
+        return wrong(path)
+
+    audience, issuer = "sasl.oauthbearer.expected.audience=kafka", "sasl.oauthbearer.expected.issuer=https://a"
+    assert told("https://a/keys", audience, issuer) == []
+    [plain] = told("http://identity.example.org/keys", audience, issuer)
+    assert "without TLS" in plain
+    [file] = told(f"file://{keys}", audience, issuer)
+    assert f"can be written by others (mode 664) | chmod go-w {keys}" in file
+    [other] = told("https://a/keys", issuer)
+    assert "name no audience" in other
+    assert [("audience" in one, "issuer" in one) for one in told("https://a/keys", "ottla.insecure=true")] == [
+        (True, False),
+        (False, True),
+    ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import Ottla
+from tests.forked_program import run_program
 
 from ottla.cli.produce_sending import Outcomes
 
@@ -20,13 +21,7 @@ def read(ottla: Ottla, topic: str) -> list[dict[str, object]]:
 
 
 def run_with_bytes(bootstrap: str, *arguments: bytes, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "ottla.cli.main", *arguments, "-b", bootstrap],
-        input=stdin,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    return run_program([*map(os.fsdecode, arguments), "-b", bootstrap], stdin=stdin)
 
 
 def test_windows_line_ends_are_no_part_of_values(bootstrap: str, ottla: Ottla, name: str) -> None:

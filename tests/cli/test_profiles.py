@@ -6,10 +6,11 @@ import json
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from conftest import in_text
+from tests.forked_program import run_program
 
 from ottla.config.profiles import (
     ChosenAddress,
@@ -32,8 +33,7 @@ def home(tmp_path: Path) -> dict[str, str]:
 
 
 def _ottla(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ottla.cli.main", *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return in_text(run_program([*arguments], environment=environment))
 
 
 def test_profiles_are_read_as_they_were_written() -> None:

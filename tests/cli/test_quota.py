@@ -103,7 +103,8 @@ def test_kafka_configs_refuses_to_delete_a_quota_that_is_not_there(run: Run) -> 
     assert "Invalid config(s): producer_byte_rate" in err
 
 
-def test_kafka_configs_tells_that_a_quota_is_not_enforced(run: Run) -> None:
-    code, _, err = run("kafka-configs", "--alter", "--user", "kc", "--add-config", "request_percentage=50")
-    assert code == 1
-    assert "request_percentage is not enforced" in err
+def test_kafka_configs_sets_a_quota_of_time(run: Run) -> None:
+    code, _, _ = run("kafka-configs", "--alter", "--user", "kc", "--add-config", "request_percentage=50")
+    assert code == 0
+    assert "request_percentage=50.0" in run("kafka-configs", "--describe", "--user", "kc")[1]
+    assert run("kafka-configs", "--alter", "--user", "kc", "--delete-config", "request_percentage")[0] == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ottla.cluster.commands import Command, CommandWriter, CreateTopic, NewCluster, RegisterBroker
+from ottla.cluster.broker_commands import NewCluster, RegisterBroker
+from ottla.cluster.commands import Command, CommandWriter, CreateTopic
 from ottla.cluster.decide import decide
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerEpoch, BrokerId, TopicId

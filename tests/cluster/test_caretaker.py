@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from clusters import Decisions, a_cluster, create, register
 
+from ottla.cluster.broker_commands import FenceBroker
 from ottla.cluster.caretaker import NEWCOMER_MS, Caretaker
-from ottla.cluster.commands import ChangeInSync, FenceBroker, ReplicaEpoch
+from ottla.cluster.commands import ChangeInSync, ReplicaEpoch
 from ottla.kernel.ids import BrokerId
 
 STARTED_MS = 1_000_000

@@ -6,23 +6,19 @@ import pytest
 from clusters import Decisions, a_cluster, create, register, topic_id
 
 from ottla.cluster import brokers
+from ottla.cluster.broker_commands import BringOnline, DrainBroker, FenceBroker, UnfenceBroker, UnregisterBroker
 from ottla.cluster.caretaker import EARLY_PATIENCE_MS, PATIENCE_MS, BrokerIncarnation, Caretaker
 from ottla.cluster.command_order import may_share_append
 from ottla.cluster.commands import (
     AllocateProducerIds,
-    BringOnline,
     ChangeInSync,
     Command,
     CommandWriter,
     DeposeShortLeader,
-    DrainBroker,
     ElectLeader,
-    FenceBroker,
     RaiseMetadataVersion,
     ReplicaEpoch,
     ResignLeadership,
-    UnfenceBroker,
-    UnregisterBroker,
     WithdrawReplica,
 )
 from ottla.cluster.decide import decide

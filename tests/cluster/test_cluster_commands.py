@@ -7,13 +7,13 @@ from typing import get_args, get_type_hints
 import pytest
 from clusters import a_cluster, create, register, topic_id
 
+from ottla.cluster.broker_commands import FenceBroker
 from ottla.cluster.commands import (
     BalancedPartition,
     BalanceLeaders,
     ChangeInSync,
     Command,
     ElectLeader,
-    FenceBroker,
     ReplicaEpoch,
     ResignLeadership,
 )

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from ottla.cluster.broker_commands import DrainBroker, FenceBroker, UnfenceBroker, UnregisterBroker
 from ottla.cluster.commands import (
     MIN_IN_SYNC,
     AllocateProducerIds,
@@ -23,14 +24,10 @@ from ottla.cluster.commands import (
     CreateTopic,
     DeleteTopic,
     DeposeShortLeader,
-    DrainBroker,
     EditConfigs,
     ElectLeader,
-    FenceBroker,
     ReplicaEpoch,
     ResignLeadership,
-    UnfenceBroker,
-    UnregisterBroker,
     WithdrawReplica,
 )
 from ottla.kernel.errors import ApiError

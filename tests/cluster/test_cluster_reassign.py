@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 from clusters import Decisions, a_cluster, register, topic_id
 
+from ottla.cluster.broker_commands import DrainBroker, FenceBroker
 from ottla.cluster.commands import (
     AlterReassignment,
     BalancedPartition,
@@ -14,8 +15,6 @@ from ottla.cluster.commands import (
     ChangeInSync,
     CreatePartitions,
     CreateTopic,
-    DrainBroker,
-    FenceBroker,
     ReplicaEpoch,
 )
 from ottla.kernel.errors import ErrorCode

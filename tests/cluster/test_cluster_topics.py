@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from clusters import Decisions, a_cluster, create, register, topic_id
 
-from ottla.cluster.commands import CreatePartitions, CreateTopic, DeleteTopic, FenceBroker
+from ottla.cluster.broker_commands import FenceBroker
+from ottla.cluster.commands import CreatePartitions, CreateTopic, DeleteTopic
 from ottla.cluster.topics import MAX_NAME_LENGTH, name_error
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import TopicId

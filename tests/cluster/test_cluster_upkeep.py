@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from clusters import Decisions, a_cluster, register, topic_id
 
-from ottla.cluster.commands import (
-    BalanceLeaders,
-    ChangeInSync,
-    CreateTopic,
-    FenceBroker,
-    RaiseReplication,
-    ReplicaEpoch,
-)
+from ottla.cluster.broker_commands import FenceBroker
+from ottla.cluster.commands import BalanceLeaders, ChangeInSync, CreateTopic, RaiseReplication, ReplicaEpoch
 from ottla.cluster.upkeep import MOST_AT_ONCE, Upkeep, to_balance
 from ottla.kernel.ids import BrokerId
 

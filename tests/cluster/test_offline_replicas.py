@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from clusters import Decisions, a_cluster, create, led_by, register, topic_id
 
-from ottla.cluster.commands import (
-    AlterReassignment,
-    BringOnline,
-    ChangeInSync,
-    ElectLeader,
-    FenceBroker,
-    ReplicaEpoch,
-    TakeOffline,
-    UnfenceBroker,
-)
+from ottla.cluster.broker_commands import BringOnline, FenceBroker, TakeOffline, UnfenceBroker
+from ottla.cluster.commands import AlterReassignment, ChangeInSync, ElectLeader, ReplicaEpoch
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import NO_LEADER, BrokerId
 from ottla.metadata.snapshot import load_snapshot, take_snapshot

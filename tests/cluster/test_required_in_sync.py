@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 from clusters import Decisions, a_cluster, create, register
 
+from ottla.cluster.broker_commands import FenceBroker
 from ottla.cluster.command_order import may_share_append
-from ottla.cluster.commands import (
-    MIN_IN_SYNC,
-    ChangeInSync,
-    ConfigEdit,
-    ConfigOperation,
-    EditConfigs,
-    FenceBroker,
-)
+from ottla.cluster.commands import MIN_IN_SYNC, ChangeInSync, ConfigEdit, ConfigOperation, EditConfigs
 from ottla.kernel.ids import NO_LEADER
 from ottla.metadata.entries import ConfigsSet, PartitionsChanged
 from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE

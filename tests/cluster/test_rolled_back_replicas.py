@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from clusters import Decisions, a_cluster, create, led_by, register, topic_id
 
-from ottla.cluster.commands import AcceptedStore, ElectLeader, FenceBroker, RolledBack
+from ottla.cluster.broker_commands import AcceptedStore, FenceBroker, RolledBack
+from ottla.cluster.commands import ElectLeader
 from ottla.kernel.ids import NO_LEADER, BrokerId, LeaderEpoch
 from ottla.metadata.broker_state import HeldDirectory
 from ottla.metadata.snapshot import load_snapshot, take_snapshot

@@ -26,6 +26,12 @@ def zookeeper_jars() -> Path | None:
     return None
 
 
+def java_command(libs: Path, config: Path) -> list[str]:
+    """The command that runs a server."""
+    quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    return ["java", *quick, "-cp", f"{libs}/*", MAIN, str(config)]
+
+
 class ZookeeperEnsemble:
     """Three server processes. `ports` are the clients' ports by server number.
 
@@ -59,8 +65,7 @@ class ZookeeperEnsemble:
 
     def start(self, number: int) -> None:
         config = self._folder / str(number) / "zoo.cfg"
-        quick = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command = [*self._prefix, "java", *quick, "-cp", f"{self._libs}/*", MAIN, str(config)]
+        command = [*self._prefix, *java_command(self._libs, config)]
         with (self._folder / f"{number}.log").open("ab") as log:
             self._processes[number] = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.damage.values import Line, Start
+from tests.forked_program import ForkedProgram
 from tests.ports import free_ports
 
 STEP_S = 0.02
@@ -31,6 +32,8 @@ _SCRUBS = {"ottla.scrub.interval.hours": "0.0004"}
 """A pass every other second, each in processes of its own: they take half of the time of a campaign."""
 _OF_SEVERAL = {"min.insync.replicas": "2"}
 """With at least two of three in sync, any one broker may be missing, also after a clean stop."""
+OBEY_MODES = "tests.damage.rights:obey_modes"
+"""The function that a forked program calls first; a process of its own gets the same by `LAUNCH`."""
 LAUNCH = """
 import ctypes, os, sys
 PR_CAPBSET_DROP = 24
@@ -62,18 +65,23 @@ class BrokerProcess:
         """Variables of its environment besides those of this process."""
         self._out = folder / f"broker-{number}.out"
         self._err = folder / f"broker-{number}.err"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProgram | None = None
 
     def spawn(self) -> None:
         options = [word for pair in self.options.items() for word in ("--set", "=".join(pair))]
-        command = [sys.executable, "-m", "ottla", "start", "--id", str(self.number), "--port", "0", "--http-port", "0"]
-        command += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json", *self._join, *options]
-        launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
+        arguments = ["start", "--id", str(self.number), "--port", "0", "--http-port", "0"]
+        arguments += ["--data", str(self.folder / f"broker-{self.number}"), "--log-format", "json"]
         with self._out.open("wb") as out, self._err.open("ab") as err:
-            environment = {**os.environ, **self.environment}
-            self.process = subprocess.Popen(
-                [*launcher, *command], stdout=out, stderr=err, env=environment, start_new_session=True
-            )
+            self.process = self._process([*arguments, *self._join, *options], out.fileno(), err.fileno())
+
+    def _process(self, arguments: list[str], out: int, err: int) -> subprocess.Popen[bytes] | ForkedProgram:
+        """A fork of the program; a process from its beginning if its environment counts there."""
+        environment = {**os.environ, **self.environment}
+        if not self.environment:
+            return ForkedProgram(arguments, 0, out, err, environment, before=OBEY_MODES)
+        launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
+        command = [*launcher, sys.executable, "-m", "ottla", *arguments]
+        return subprocess.Popen(command, stdout=out, stderr=err, env=environment, start_new_session=True)
 
     def settle(self) -> Start:
         """Wait until it is ready or has ended."""

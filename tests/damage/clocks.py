@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import NamedTuple
 from tests.damage.brokers import BrokerProcess, Brokers, until
 from tests.damage.reading import SETTINGS
 from tests.damage.values import Start
+from tests.forked_program import run_program
 
 from ottla.client.blocking.admin import Admin
 from ottla.client.blocking.cluster import Cluster
@@ -199,5 +199,5 @@ def _doubt_ends(brokers: Brokers, off_ms: int, chosen: list[int]) -> Iterator[st
 
 
 def _ottla(brokers: Brokers, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ottla", "clock", *words, "-b", brokers.bootstrap]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ran = run_program(["clock", *words, "-b", brokers.bootstrap])
+    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())

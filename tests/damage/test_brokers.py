@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.damage.brokers import LAUNCH, Brokers, said_on_stderr, until
+from tests.damage.brokers import LAUNCH, OBEY_MODES, Brokers, said_on_stderr, until
 from tests.damage.values import Line
+from tests.forked_program import run_program
 
 
 def test_lines_of_the_log_have_their_levels_and_carry_their_exceptions() -> None:
@@ -52,6 +53,14 @@ def test_a_file_without_rights_cannot_be_read_by_what_the_launcher_starts(tmp_pa
         command = [sys.executable, "-I", "-S", "-c", LAUNCH, *command]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "PermissionError" in ended.stderr
+
+
+def test_nor_can_it_be_by_a_program_that_is_forked(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    path.chmod(0)
+    ran = run_program(["start", "--config", str(path)], before=OBEY_MODES)
+    assert (ran.returncode, b"Permission denied" in ran.stderr) == (2, True), ran.stderr
 
 
 def test_a_condition_is_waited_for_and_no_longer_than_allowed() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.damage.brokers import LAUNCH
+from tests.damage.brokers import OBEY_MODES
 from tests.damage.values import Told
+from tests.forked_program import run_program
 
 _WITHIN_S = 60
 
@@ -24,14 +23,5 @@ def doctor(bootstrap: str) -> Told:
 
 def _run(*words: str) -> Told:
     """Run a command as the brokers are run: file modes bind root too."""
-    launcher = [sys.executable, "-I", "-S", "-c", LAUNCH] if os.geteuid() == 0 else []
-    done = subprocess.run(
-        [*launcher, sys.executable, "-m", "ottla", *words],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_WITHIN_S,
-        env={**os.environ, "NO_COLOR": "1"},
-        check=False,
-    )
-    return Told(done.returncode, done.stdout + done.stderr)
+    ran = run_program([*words], environment={**os.environ, "NO_COLOR": "1"}, timeout_s=_WITHIN_S, before=OBEY_MODES)
+    return Told(ran.returncode, (ran.stdout + ran.stderr).decode(errors="replace"))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import re
+from html import escape
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from ottla.demo import page, picture, terminal
+from ottla.demo import flights, page, picture, terminal
 from ottla.demo.delays import FEWEST, RAIN, VISIBILITY, WIND, Delays
 from ottla.demo.lake import Audit
+from ottla.demo.running import FILE
+from ottla.pipeline.reading import read_pipeline
 
 COLUMNS = ["airline", "hour", "wind", "visibility", "rain", "flights", "departed", "minutes"]
 RAN = page.Ran("demo", ("airlines", "flights"), 1_216, 9_000.4, 1_216, 7.6, 1_200, 4.0)
@@ -80,7 +83,7 @@ def test_the_page_says_what_ran_and_how_fast() -> None:
     assert "joined 1,200 flights with weather and airlines in 4 s: 300 a second" in text
 
 
-@pytest.mark.parametrize("command", [page.LOAD, *(command for command, _ in page.NEXT)])
+@pytest.mark.parametrize("command", [command for command, _ in page.NEXT])
 def test_the_commands_on_the_page_are_those_that_the_program_has(command: str) -> None:
     words = command.format(topics="flights", folder="demo").split()
     reference = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "commands.md").read_text("utf-8")
@@ -88,6 +91,17 @@ def test_the_commands_on_the_page_are_those_that_the_program_has(command: str) -
     known = max((name for name in helps if f"{' '.join(words)} ".startswith(f"{name} ")), key=len)
     assert all(word in helps[known] for word in words if word.startswith("--"))
     assert len(known.split()) > 1
+
+
+def test_the_page_shows_the_pipeline_that_ran_and_that_file_can_work(delays: Delays, tmp_path: Path) -> None:
+    pipeline, flows, findings = read_pipeline(FILE)
+    assert not findings
+    assert [part.label for part in pipeline.parts if part.after] == ["program delays", "lake months"]
+    assert set(flows["lakes", "months"].reads) == set(flights.SCHEMAS)
+    html, png = tmp_path / "index.html", tmp_path / "delays.png"
+    png.write_bytes(b"")
+    page.write(delays, [], RAN, png, html)
+    assert all(escape(line) in html.read_text() for line in FILE.read_text().splitlines())
 
 
 def test_a_wide_table_scrolls_by_itself_on_a_phone() -> None:

@@ -20,7 +20,7 @@ ROWS = pd.DataFrame(
         "time_hour": ["2013-01-01T10:00:00Z", "2013-01-01T11:00:00Z", "2013-01-01T12:00:00Z"],
     }
 )
-EVENTS = Events("flights", "", ROWS, [b""] * 3, [b""] * 3, [0] * 3)
+EVENTS = Events("flights", ROWS, [b""] * 3, [b""] * 3, [0] * 3)
 
 
 def in_lake(folder: Path, rows: pd.DataFrame) -> Path:

@@ -39,12 +39,12 @@ def main() -> int:
     began = time.monotonic()
     if options.minutes is None:
         witness, found = run_power_cuts(
-            folder, seed, options.power_cuts, {"write.caching": "true"} if options.lossy else {}
+            folder, seed, options.power_cuts, {"write.caching": "true"} if options.lossy else {}, tls=options.tls
         )
     else:
         libs = zookeeper_jars()
         assert libs is not None
-        witness, found = run_mix(folder, seed, options.minutes, options.faults or possible(), libs)
+        witness, found = run_mix(folder, seed, options.minutes, options.faults or possible(), libs, tls=options.tls)
     print(f"{witness.acknowledged:,} records acknowledged in {(time.monotonic() - began) / 60:.1f} minutes")
     if witness.older_copies:
         print(f"{len(witness.older_copies)} records twice, which librdkafka sent anew in another producer epoch")
@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--lossy", action="store_true", help="power cuts of a topic that does not wait for disks: must be found out"
     )
+    parser.add_argument("--tls", action="store_true", help="brokers and clients speak TLS alone, with certificates")
     parser.add_argument("--faults", nargs="+", choices=list(FAULTS), help="only these kinds, with --minutes")
     parser.add_argument("--seed", type=int, help="of what is drawn (default: a new one)")
     parser.add_argument("--folder", type=Path, default=Path(os.environ.get("TMPDIR", "/tmp")), help="where to work")

@@ -14,6 +14,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.clients import PARTITIONS, TOPIC
+from tests.faults.secured import Secured
 from tests.storage.image_disk import ImageDisk
 
 NUMBERS = (1, 2, 3)
@@ -44,14 +45,18 @@ class Broker:
         address: str,
         options: Sequence[str],
         prefix: Sequence[str] = (),
+        secured: Secured | None = None,
     ) -> None:
         self.number = number
         self.disk = disk
         self.address = address
         self._ready = folder / f"broker-{number}.ready"
         self._log = folder / f"broker-{number}.log"
-        start = [sys.executable, "-m", "ottla", "start", "--id", str(number), "--listen", address, "--http-port", "0"]
-        start.append("--insecure")  # its network is the namespaces of this run
+        start = [sys.executable, "-m", "ottla", "start", "--id", str(number), "--http-port", "0"]
+        if secured is None:
+            start += ["--listen", address, "--insecure"]  # its network is the namespaces of this run
+        else:
+            start += secured.options(number, address)
         self._command = [*prefix, *start, "--data", str(disk.mount / "data"), *options]
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -125,7 +130,8 @@ def cut_power(brokers: Iterable[Broker], disks: Iterable[ImageDisk]) -> None:
 class Brokers:
     """The three brokers."""
 
-    def __init__(self, brokers: Sequence[Broker]) -> None:
+    def __init__(self, brokers: Sequence[Broker], secured: Secured | None = None) -> None:
+        self._secured = secured
         self.of = {broker.number: broker for broker in brokers}
         self._admin: AdminClient | None = None
 
@@ -134,9 +140,14 @@ class Brokers:
         return ",".join(broker.address for broker in self.of.values())
 
     @property
+    def way(self) -> dict[str, str]:
+        """The settings by which clients reach the brokers."""
+        return {"bootstrap.servers": self.bootstrap, **({} if self._secured is None else self._secured.client)}
+
+    @property
     def admin(self) -> AdminClient:
         if self._admin is None:
-            settings = {"bootstrap.servers": self.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 500}
+            settings = {**self.way, "log_level": 0, "reconnect.backoff.max.ms": 500}
             self._admin = AdminClient({**settings, "socket.timeout.ms": 5000})
         return self._admin
 

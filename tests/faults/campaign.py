@@ -42,11 +42,11 @@ class Campaign:
         self.brokers.start()
         self.brokers.create_topic(config or {})
         until(self.brokers.are_whole, "all replicas of the new topic are in sync")
-        bootstrap, witness, seed = self.brokers.bootstrap, self.witness, self._seed
-        self.writers = [Writer(name, bootstrap, witness, seed, **self._pace) for name in ("w1", "w2")]
-        self.prober = Prober("probe", bootstrap, witness, seed, **self._pace)
-        self.reader = Reader(bootstrap, witness)
-        self.group = Group(bootstrap, witness, seed)
+        way, witness, seed = self.brokers.way, self.witness, self._seed
+        self.writers = [Writer(name, way, witness, seed, **self._pace) for name in ("w1", "w2")]
+        self.prober = Prober("probe", way, witness, seed, **self._pace)
+        self.reader = Reader(way, witness)
+        self.group = Group(way, witness, seed)
         for client in (*self.writers, self.reader, self.group):
             client.start()
 
@@ -71,7 +71,7 @@ class Campaign:
         """
         until_now = self.witness.told()
         unplaced = [place for writer in self.writers for place in writer.unplaced]
-        scans = scan(self.brokers.bootstrap, self.witness)
+        scans = scan(self.brokers.way, self.witness)
         self._find(unplaced, scans)
         found = self.witness.judged(until_now, scans, senders_on_disk(self.brokers.of[1].disk.mount / "data"))
         if not any(writer.going.is_set() for writer in self.writers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from random import Random
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -28,6 +29,8 @@ from ottla.sim.checkers.history import (
 TOPIC = "faults"
 PARTITIONS = 6
 _ALL = -1
+Way = Mapping[str, str]
+"""The settings by which clients reach the brokers."""
 _FOREVER = 0
 _QUICK = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 500, "log_level": 0}
 
@@ -57,9 +60,7 @@ class Writer(_Client):
     At most `ahead` records wait for their acknowledgement; a slow partition does not hold up the others.
     """
 
-    def __init__(
-        self, name: str, bootstrap: str, witness: Witness, seed: int, *, per_second: float, ahead: int
-    ) -> None:
+    def __init__(self, name: str, way: Way, witness: Witness, seed: int, *, per_second: float, ahead: int) -> None:
         super().__init__(witness)
         self.name = name
         self.going = threading.Event()
@@ -71,7 +72,7 @@ class Writer(_Client):
         self._per_second, self._ahead = per_second, ahead // PARTITIONS
         self._numbers = 0
         settings = {"enable.idempotence": True, "acks": "all", "linger.ms": 2, "message.timeout.ms": _FOREVER}
-        self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **_QUICK, "on_delivery": self._told})
+        self._producer = Producer({**way, **settings, **_QUICK, "on_delivery": self._told})
 
     def _run(self) -> None:
         try:
@@ -146,9 +147,9 @@ class Prober(Writer):
 class Reader(_Client):
     """Reads all partitions from their starts; `again` replaces it by another consumer that continues from there."""
 
-    def __init__(self, bootstrap: str, witness: Witness) -> None:
+    def __init__(self, way: Way, witness: Witness) -> None:
         super().__init__(witness)
-        self._bootstrap = bootstrap
+        self._way = way
         self._positions = dict.fromkeys(range(PARTITIONS), 0)
         self._lives = 0
         self._again = threading.Event()
@@ -160,7 +161,7 @@ class Reader(_Client):
         while not self._stopping.is_set():
             self._lives += 1
             self.name = f"reader.{self._lives}"
-            consumer = consumer_of(self._bootstrap, "reader", {"fetch.wait.max.ms": 100})
+            consumer = consumer_of(self._way, "reader", {"fetch.wait.max.ms": 100})
             consumer.assign([TopicPartition(TOPIC, number, at) for number, at in self._positions.items()])
             self._again.clear()
             while not self._stopping.is_set() and not self._again.is_set():
@@ -194,13 +195,13 @@ class Reader(_Client):
 class Group(_Client):
     """A client that commits offsets, one at a time, and reads the committed ones."""
 
-    def __init__(self, bootstrap: str, witness: Witness, seed: int) -> None:
+    def __init__(self, way: Way, witness: Witness, seed: int) -> None:
         super().__init__(witness)
-        self._bootstrap = bootstrap
+        self._way = way
         self._random = Random(f"group-{seed}")
 
     def _run(self) -> None:
-        consumer = consumer_of(self._bootstrap, "group", {"socket.timeout.ms": 10_000})
+        consumer = consumer_of(self._way, "group", {"socket.timeout.ms": 10_000})
         offset = 0
         while not self._stopping.wait(self._random.uniform(0, 0.2)):
             log = LogKey(TOPIC, self._random.randrange(PARTITIONS))
@@ -224,14 +225,14 @@ class Group(_Client):
             self.witness.saw(CommitSeen(asked_us, self.witness.now_us(), "group", log, max(told.offset, -1)))
 
 
-def consumer_of(bootstrap: str, group: str, settings: dict[str, object]) -> Consumer:
+def consumer_of(way: Way, group: str, settings: dict[str, object]) -> Consumer:
     safe = {"enable.auto.commit": False, "auto.offset.reset": "error", "check.crcs": True}
-    return Consumer({"bootstrap.servers": bootstrap, "group.id": group, **safe, **_QUICK, **settings})
+    return Consumer({**way, "group.id": group, **safe, **_QUICK, **settings})
 
 
-def scan(bootstrap: str, witness: Witness, patience_s: float = 120) -> list[Scanned]:
+def scan(way: Way, witness: Witness, patience_s: float = 120) -> list[Scanned]:
     """Read every partition from its start to its end."""
-    consumer = consumer_of(bootstrap, "scan", {})
+    consumer = consumer_of(way, "scan", {})
     scans = []
     for number in range(PARTITIONS):
         place = TopicPartition(TOPIC, number)

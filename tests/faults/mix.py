@@ -13,6 +13,7 @@ from tests.faults.brokers import NUMBERS, Broker, Brokers, until
 from tests.faults.campaign import BROKEN_OFF, Campaign, put_away
 from tests.faults.hosts import Hosts
 from tests.faults.nemesis import FAULTS, ZOOKEEPER, Field
+from tests.faults.secured import Secured
 from tests.faults.witness import Witness
 from tests.storage.image_disk import ImageDisk
 from zookeeper_ensemble import ZookeeperEnsemble
@@ -125,6 +126,8 @@ def run_mix(
     longest_s: float = 60,
     rate: float = 250,
     beside: Callable[[Brokers], Beside] | None = None,
+    *,
+    tls: bool = False,
 ) -> tuple[Witness, list[Anomaly]]:
     """Run the mix; return the witness, whose file is `folder`/history.jsonl, and the anomalies."""
     witness = Witness(folder / "history.jsonl")
@@ -137,13 +140,14 @@ def run_mix(
         ensemble = ZookeeperEnsemble(libs, servers, **place)  # type: ignore[arg-type]
         held.callback(ensemble.stop)
         join = ("--join", f"zookeeper://{ensemble.hosts}/faults", "--set", "zookeeper.digest=ottla:secret")
-        brokers = []
+        brokers, secured = [], Secured(folder) if tls else None
         for number in NUMBERS:
             disk = held.enter_context(ImageDisk(folder / f"{number}.img", folder / f"disk-{number}", 1024))
             host = f"broker{number}"
-            brokers.append(Broker(number, disk, folder, f"{hosts.address[host]}:9092", join, hosts.prefix(host)))
+            address = f"{hosts.address[host]}:9092"
+            brokers.append(Broker(number, disk, folder, address, join, hosts.prefix(host), secured))
         held.callback(put_away, brokers)
-        campaign = Campaign(Brokers(brokers), witness, seed, per_second=rate, ahead=500)
+        campaign = Campaign(Brokers(brokers, secured), witness, seed, per_second=rate, ahead=500)
         field = Field(campaign.brokers, hosts, ensemble, campaign.random)
         mix = Mix(campaign, field, kinds, [] if beside is None else [beside(campaign.brokers)])
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.faults.brokers import NUMBERS, Broker, Brokers, Stuck, cut_power, until
 from tests.faults.campaign import BROKEN_OFF, Campaign, put_away
+from tests.faults.secured import Secured
 from tests.faults.witness import Witness
 from tests.ports import free_ports
 from tests.storage.image_disk import ImageDisk
@@ -102,7 +103,7 @@ class PowerCuts:
 
 
 def run_power_cuts(
-    folder: Path, seed: int, rounds: int, config: Mapping[str, str] | None = None
+    folder: Path, seed: int, rounds: int, config: Mapping[str, str] | None = None, *, tls: bool = False
 ) -> tuple[Witness, list[Anomaly]]:
     """Run the rounds; return the witness, whose file is `folder`/history.jsonl, and the anomalies."""
     witness = Witness(folder / "history.jsonl")
@@ -110,12 +111,12 @@ def run_power_cuts(
         held.callback(witness.close)
         store = held.enter_context(ImageDisk(folder / "store.img", folder / "store", 256))
         join = ("--join", f"sqlite:{store.mount / 'store'}")
-        brokers = []
+        brokers, secured = [], Secured(folder) if tls else None
         for number, port in zip(NUMBERS, free_ports(len(NUMBERS)), strict=True):
             disk = held.enter_context(ImageDisk(folder / f"{number}.img", folder / f"disk-{number}", 512))
-            brokers.append(Broker(number, disk, folder, f"127.0.0.1:{port}", join))
+            brokers.append(Broker(number, disk, folder, f"127.0.0.1:{port}", join, secured=secured))
         held.callback(put_away, brokers)
-        campaign = Campaign(Brokers(brokers), witness, seed, per_second=4000, ahead=1000)
+        campaign = Campaign(Brokers(brokers, secured), witness, seed, per_second=4000, ahead=1000)
         cuts = PowerCuts(campaign, store)
         try:
             found = cuts.run(rounds, config or {})

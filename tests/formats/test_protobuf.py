@@ -15,11 +15,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.formats.shop_orders import FILE, WRITER, Order
 
+from ottla.formats import protoc
 from ottla.formats.decoder import Decoder, arrow_schema
 from ottla.formats.faults import SchemaFault
 from ottla.formats.protobuf import ProtobufReader, index_path
 from ottla.formats.protobuf_imports import BUILT_IN, WELL_KNOWN
-from ottla.formats.protoc import compiled
+from ottla.formats.protoc import compiled, run_protoc
 from ottla.formats.wire import framed
 from ottla.formats.writer import WriterSchema
 
@@ -150,6 +151,23 @@ def test_imports_are_found_among_the_references():
     text = 'syntax="proto3"; import "geo/address.proto"; message M { x.Address to=1; }'
     found = ProtobufReader(WriterSchema("PROTOBUF", text, (("geo/address.proto", address),)))
     assert found.read(column(b"\0\x0a\x03\x0a\x01z", b"\0")).array.to_pylist() == [{"to": {"city": "z"}}, {"to": None}]
+
+
+def test_a_schema_is_compiled_once_and_another_reference_of_the_same_name_anew(monkeypatch):
+    ran = []
+
+    def counted(main, sources):
+        ran.append(sources)
+        return run_protoc(main, sources)
+
+    monkeypatch.setattr(protoc, "run_protoc", counted)
+    text = 'syntax = "proto3"; import "once.proto"; message M { Once o = 1; }'
+    kinds = []
+    for kind in ("int32", "int32", "string"):
+        reference = f'syntax = "proto3"; message Once {{ {kind} n = 1; }}'
+        file = compiled(WriterSchema("PROTOBUF", text, (("once.proto", reference),)))
+        kinds.append(file.message_types_by_name["M"].fields_by_name["o"].message_type.fields_by_name["n"].type)
+    assert (kinds, len(ran)) == ([5, 5, 9], 2)
 
 
 def test_a_serialized_descriptor_is_read_as_its_text_is():

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
 from building import messages
@@ -43,6 +45,12 @@ class Corpus:
 
     def pick(self, chance: random.Random) -> tuple[Api, int, bytes]:
         return chance.choice(self.frames)
+
+
+@cache
+def corpus_of(number: int, examples: int) -> Corpus:
+    """The corpus of a seed, made once."""
+    return Corpus(number, examples=examples)
 
 
 def made(cls: type, version: int, number: int, examples: int) -> list[Any]:
@@ -92,7 +100,7 @@ def mutated(corpus: Corpus) -> Attack:
 
 
 def mutation(raw: bytes, chance: random.Random) -> bytes:
-    body = bytearray(raw[4:])
+    body = bytearray(raw[4:] or b"\0")
     kind = chance.randrange(6)
     at = chance.randrange(8, len(body)) if len(body) > 8 else 0
     if kind == 0:
@@ -140,6 +148,31 @@ def garbage(bootstrap: str, chance: random.Random) -> str:
     ]  # fmt: skip
     tell(bootstrap, chance.choice(noise), patience=0.05)
     return "garbage"
+
+
+def stranger(corpus: Corpus, secured: str) -> Attack:
+    def attack(_bootstrap: str, chance: random.Random) -> str:
+        """Come to the listener that asks for a login: with noise, with TLS that stops, or over TLS without a login."""
+        host, _, port = secured.rpartition(":")
+        raw = corpus.pick(chance)[2]
+        kind = chance.randrange(4)
+        with suppress(OSError), socket.create_connection((host, int(port)), timeout=5.0) as sock:
+            if kind == 0:
+                sock.sendall(chance.choice([raw, b"GET / HTTP/1.1\r\n\r\n", chance.randbytes(300)]))
+                sock.settimeout(0.05)
+                sock.recv(100)
+            elif kind == 1:
+                sock.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + chance.randbytes(chance.randint(0, 90)))
+            else:
+                context = ssl.create_default_context()
+                context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+                with context.wrap_socket(sock) as tls:
+                    tls.sendall(mutation(raw, chance) if kind == 2 else raw)
+                    tls.settimeout(0.05)
+                    tls.recv(100)
+        return "stranger"
+
+    return attack
 
 
 def huge_lengths(bootstrap: str, chance: random.Random) -> str:
@@ -264,8 +297,9 @@ def drain(connection: RawConnection) -> None:
         pass
 
 
-def all_attacks(corpus: Corpus) -> list[Attack]:
+def all_attacks(corpus: Corpus, secured: str) -> list[Attack]:
     return [
         valid(corpus), valid(corpus), valid(corpus), mutated(corpus), mutated(corpus), mutated(corpus), session(corpus),
         garbage, huge_lengths, slow_loris(corpus), half_closed(corpus), never_reads, bomb, bomb,
+        stranger(corpus, secured), stranger(corpus, secured),
     ]  # fmt: skip

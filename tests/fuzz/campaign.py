@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import random
+import tempfile
 import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from attacks import TARGET, Corpus, all_attacks
+from attacks import TARGET, Attack, all_attacks, corpus_of
 from ottla_process import TemporaryBroker
 from probes import CANARY_TOPIC, Canary, Loop, open_files, peak_mib
 from raw_connection import RawConnection
+from tests.access.certificates import authority
+from tests.ports import free_port
 
 from ottla.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
@@ -47,18 +51,31 @@ class Verdict:
 def campaign(seed: int, *, seconds: float, examples: int = 3, turn_ms: float = TURN_MS) -> Verdict:
     """Attack for `seconds`; `Verdict.faults` lists the broker's failures, also turns of more than `turn_ms`."""
     verdict = Verdict(seed)
-    corpus = Corpus(seed, examples=examples)
-    with TemporaryBroker({"connections.max.idle.ms": "60000"}) as broker:
+    corpus = corpus_of(seed, examples)
+    secured = f"127.0.0.1:{free_port()}"
+    with tempfile.TemporaryDirectory() as keys, TemporaryBroker(with_a_login(Path(keys), secured)) as broker:
         create_topics(broker.bootstrap)
         loop, canary = Loop(broker.bootstrap, broker.pid), Canary(broker.bootstrap)
         files = open_files(broker.pid)
         canary.start()
         loop.start()
-        attack(broker, corpus, verdict, loop, seconds)
+        attack(broker, all_attacks(corpus, secured), verdict, loop, seconds)
         loop.stop()
         canary.stop()
         judge(verdict, broker, loop, canary, files, turn_ms)
     return verdict
+
+
+def with_a_login(keys: Path, secured: str) -> dict[str, str]:
+    """The options of a broker with one listener for everybody, and one that asks for a password over TLS."""
+    plain = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_admin="secret";'
+    return {
+        "connections.max.idle.ms": "60000",
+        "listeners": f"PLAINTEXT://127.0.0.1:0,SASL_SSL://{secured}",
+        "ssl.keystore.location": authority().sign("broker").file(keys),
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": plain,
+    }
 
 
 def create_topics(bootstrap: str) -> None:
@@ -68,13 +85,12 @@ def create_topics(bootstrap: str) -> None:
         assert [topic.error_code for topic in answer.topics] == [0, 0], answer
 
 
-def attack(broker: TemporaryBroker, corpus: Corpus, verdict: Verdict, loop: Loop, seconds: float) -> None:
+def attack(broker: TemporaryBroker, attacks: list[Attack], verdict: Verdict, loop: Loop, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     lock = threading.Lock()
 
     def attacker(number: int) -> None:
         chance = random.Random(f"{verdict.seed}-{number}")
-        attacks = all_attacks(corpus)
         while time.monotonic() < deadline and broker.running:
             try:
                 name = chance.choice(attacks)(broker.bootstrap, chance)

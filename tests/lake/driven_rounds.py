@@ -19,11 +19,11 @@ from ottla.lake.rounds.attempt import publishable
 from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher, topic_table
 from ottla.lake.rounds.settings import load_settings
-from ottla.lake.stores import open_store
 from ottla.rows.arrow import row_schema
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import DecodedRange
 from ottla.rows.workers import Here
+from ottla.stores import open_store
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")

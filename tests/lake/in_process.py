@@ -21,11 +21,11 @@ from ottla.lake.rounds.attempt import publishable
 from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher
 from ottla.lake.rounds.settings import load_settings
-from ottla.lake.stores import open_store
 from ottla.rows.arrow import TYPES
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import DecodedRange
 from ottla.rows.workers import Here
+from ottla.stores import open_store
 
 TOPIC = "t"
 AT = datetime(2026, 3, 1, 10, 30, tzinfo=UTC)

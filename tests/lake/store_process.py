@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from ottla.lake.stores import Hold, LakeRefused, Store, open_store
+from ottla.stores import Hold, LakeRefused, Store, open_store
 
 MIB = 1024 * 1024
 

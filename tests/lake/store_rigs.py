@@ -21,7 +21,7 @@ from typing import Any
 
 from tests.ports import free_port
 
-from ottla.lake.stores import FinishedFile, Store
+from ottla.stores import FinishedFile, Store
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent

@@ -10,8 +10,8 @@ import pytest
 from killed_loader import Killed, killed
 
 from ottla import lake
-from ottla.lake.stores import open_store
 from ottla.records.reader import Record
+from ottla.stores import open_store
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

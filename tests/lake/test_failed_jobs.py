@@ -45,4 +45,4 @@ def test_the_cause_of_a_failed_job_is_one_line(load, topics):
     with pytest.raises(job_errors()) as failed:
         load(topic, json=True, partition_by="c")
     said = cause(failed.value)
-    assert said.startswith("ottla.lake.stores.base.LakeRefused: --partition-by c makes 10,001 folders")
+    assert said.startswith("ottla.stores.base.LakeRefused: --partition-by c makes 10,001 folders")

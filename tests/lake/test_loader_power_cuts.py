@@ -23,11 +23,11 @@ from ottla.lake.notes.state import LakeState
 from ottla.lake.rounds import attempt, loader
 from ottla.lake.rounds.loader import Loader
 from ottla.lake.rounds.settings import LoadSettings, load_settings
-from ottla.lake.stores.local import LocalStore
 from ottla.rows.plan import OffsetRange, split
 from ottla.rows.workers import Here
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
+from ottla.stores.local import LocalStore
 
 LAKE = Path("/srv/lake")
 ID = TopicId(b"0123456789abcdef")

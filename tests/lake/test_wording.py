@@ -10,7 +10,7 @@ import pytest
 
 from ottla import lake
 from ottla.lake.options import OPTIONS
-from ottla.lake.rounds.known import said
+from ottla.lake.rounds.known import wording
 from ottla.lake.wording import keywords, told_in_keywords
 
 
@@ -33,7 +33,9 @@ def test_a_flag_becomes_its_keyword(flags: str, told: str) -> None:
 
 def test_a_line_of_progress_from_python_names_keywords() -> None:
     lines: list[str] = []
-    told_in_keywords(lines.append)(f"from now on loads go {said('read_committed', False)}, {said('where', 'n > 1')}")
+    told_in_keywords(lines.append)(
+        f"from now on loads go {wording('read_committed', False)}, {wording('where', 'n > 1')}"
+    )
     assert lines == ["from now on loads go with `read_committed=False`, with `where` n > 1"]
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import signal
 import subprocess
 import sys
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
 
 import pytest
+from tests.mirror.sites import mirroring, properties
 
 from ottla.client import Admin, Cluster, CommittedOffset, ConsumedRecord, Producer, TopicPartition
 from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
@@ -19,51 +18,13 @@ from ottla.client.model import LATEST
 from ottla.jobs.states import JobState
 from ottla.mirror.formats import Checkpoint, OffsetSync
 from ottla.mirror.measures import STOPPED
-from ottla.mirror.options import mirrors_of
-from ottla.mirror.running import Mirroring
 from ottla.testing import TestBroker
-from ottla.web.thread import LoopThread
 
 
 @pytest.fixture(scope="module")
 def sites() -> Iterator[tuple[TestBroker, TestBroker]]:
     with TestBroker() as us, TestBroker() as eu:
         yield us, eu
-
-
-def properties(us: TestBroker, eu: TestBroker, **more: str) -> dict[str, str]:
-    """One flow whose intervals are short."""
-    found = {
-        "clusters": "us, eu",
-        "us.bootstrap.servers": us.bootstrap_servers,
-        "eu.bootstrap.servers": eu.bootstrap_servers,
-        "us->eu.enabled": "true",
-        "emit.heartbeats.enabled": "false",
-        "refresh.topics.interval.seconds": "1",
-        "sync.topic.configs.interval.seconds": "1",
-        "emit.checkpoints.interval.seconds": "1",
-        "sync.group.offsets.enabled": "true",
-        "sync.group.offsets.interval.seconds": "1",
-    }
-    return found | {name.replace("__", "->").replace("_", "."): value for name, value in more.items()}
-
-
-@contextmanager
-def mirroring(given: dict[str, str]) -> Iterator[Mirroring]:
-    made: list[Mirroring] = []
-
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[None]:
-        made.append(Mirroring(mirrors_of(given)))
-        task = asyncio.create_task(made[0].run())
-        try:
-            yield
-        finally:
-            made[0].stop()
-            await task
-
-    with LoopThread("mirror", opened):
-        yield made[0]
 
 
 def contents(records: list[ConsumedRecord]) -> list[tuple[object, ...]]:

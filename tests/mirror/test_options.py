@@ -67,7 +67,7 @@ def test_what_is_wrong_is_refused_with_a_remedy(wrong: dict[str, str], says: str
 
 
 def test_known_options_without_effect_are_named() -> None:
-    without = {"tasks.max": "4", "us.producer.linger.ms": "5", "sync.topic.acls.enabled": "false",
+    without = {"tasks.max": "4", "us.producer.linger.ms": "5", "refresh.groups.enabled": "false",
                "us->eu.target.producer.acks": "1", "us.consumer.security.protocol": "SSL"}  # fmt: skip
     assert sorted(mirrors_of(FILE | without).without_effect) == sorted(without)
 

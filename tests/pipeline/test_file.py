@@ -89,6 +89,44 @@ def test_what_cannot_work_is_found_with_its_place(tmp_path: Path, before: str, a
     assert any(said in each for each in findings), findings
 
 
+BATCH = """
+pipeline: nightly
+cluster: {bootstrap: "localhost:9092"}
+programs:
+  make: {run: python make.py --all, writes: made}
+  sum: {run: python sum.py, reads: made, after: [make, files]}
+lakes:
+  files: {topics: made, to: lake, after: make}
+"""
+
+
+def test_a_file_of_programs_and_loads_that_wait_for_each_other_can_work(tmp_path: Path) -> None:
+    pipeline, flows, findings = read(tmp_path, BATCH)
+    assert not findings
+    assert [part.after for part in pipeline.parts] == [(), ("make", "files"), ("make",)]
+    assert flows["programs", "make"].writes == flows["lakes", "files"].reads == ("made",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("after: make}", "after: mak}", "no program, and no load without every, has the name mak (did you mean make?)"),
+        ("to: lake, after", "to: lake, every: 1m, after", "no load without every, has the name files"),
+        ("writes: made}", "writes: made, after: sum}", "it would wait for itself: "),
+        ("run: python make.py --all", "run: pythn make.py", "there is no program pythn (did you mean python?)"),
+        ("run: python make.py --all", "run: python 'make.py", "run is no command line: No closing quotation"),
+        ("run: python make.py --all, ", "", "programs: make needs run"),
+        ("reads: made", "reads: mode", "mode is read here, and no part writes it"),
+    ],
+)  # fmt: skip
+def test_programs_that_cannot_run_and_parts_that_cannot_begin_are_found(
+    tmp_path: Path, before: str, after: str, said: str
+) -> None:
+    assert before in BATCH
+    findings = found(tmp_path, BATCH.replace(before, after, 1))
+    assert any(said in each for each in findings), findings
+
+
 def test_records_that_would_go_round_are_found(tmp_path: Path) -> None:
     round_trip = WHOLE.replace("topics: shouted, file: out.txt", "topics: shouted, file: x, "
                                "errors.deadletterqueue.topic.name: lines")  # fmt: skip

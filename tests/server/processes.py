@@ -11,7 +11,9 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
+
+from tests.forked_program import ForkedProgram
 
 READY_WITHIN_S = 300.0
 
@@ -34,7 +36,8 @@ class OttlaProcess:
         self.options = options
         self.source: Path | None = None
         """The folder to import the package from, if not the one that this test uses."""
-        self.process: subprocess.Popen[str] | None = None
+        self.process: subprocess.Popen[str] | ForkedProgram | None = None
+        self.output: IO[str] | None = None
         self.address = ""
         self.errors = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - lives as long as the broker
         fcntl.fcntl(self.errors, fcntl.F_SETFL, os.O_APPEND)  # `log` moves the position, which the broker shares
@@ -45,13 +48,12 @@ class OttlaProcess:
         http = [] if "--http-port" in self.options else ["--http-port", "0"]
         port = [] if any(word.startswith("listeners=") for word in self.options) else ["--port", "0"]
         arguments = [*data, *port, *http, *self.options]
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "ottla", "start", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=self.errors,
-            text=True,
-            env=self._environment(),
-        )
+        said, output = os.pipe()
+        self.output = os.fdopen(said)
+        try:
+            self.process = self._process(["start", *arguments], output)
+        finally:
+            os.close(output)
         line = self._first_line()
         if " ready: " not in line:
             self.process.wait(timeout=120)
@@ -59,16 +61,24 @@ class OttlaProcess:
         self.address = line.split(" ready: ")[1].strip()
         return self
 
+    def _process(self, arguments: list[str], output: int) -> subprocess.Popen[str] | ForkedProgram:
+        """A fork of the program; a process from its beginning if the package comes from elsewhere."""
+        errors, environment = self.errors.fileno(), self._environment()
+        if self.source is None:
+            return ForkedProgram(arguments, 0, output, errors, environment)
+        command = [sys.executable, "-m", "ottla", *arguments]
+        return subprocess.Popen(command, stdout=output, stderr=errors, text=True, env=environment)
+
     def _environment(self) -> dict[str, str]:
         return {**os.environ} | ({} if self.source is None else {"PYTHONPATH": str(self.source)})
 
     def _first_line(self) -> str:
         """The first line of the broker's output; empty if it ended, or said nothing in time and was killed."""
-        assert self.process is not None and self.process.stdout is not None
-        ready, _, _ = select.select([self.process.stdout], [], [], READY_WITHIN_S)
+        assert self.process is not None and self.output is not None
+        ready, _, _ = select.select([self.output], [], [], READY_WITHIN_S)
         if not ready:
             self.process.kill()
-        return self.process.stdout.readline()
+        return self.output.readline()
 
     @property
     def pid(self) -> int:
@@ -107,6 +117,6 @@ class OttlaProcess:
 
     def close(self) -> None:
         """Close the files of a broker that has ended, or was not started."""
-        if self.process is not None and self.process.stdout is not None:
-            self.process.stdout.close()
+        if self.output is not None:
+            self.output.close()
         self.errors.close()

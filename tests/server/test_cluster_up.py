@@ -25,7 +25,7 @@ from ottla.client.admin.broker_table import BrokerLine
 from ottla.client.admin.overview import overview_of
 from ottla.client.model import Broker, PartitionView
 from ottla.server import broker_child, cluster_ports
-from ottla.server.broker_child import BrokerChild
+from ottla.server.broker_child import BrokerChild, Launch
 from ottla.server.cluster_ports import give_ports
 from ottla.server.cluster_table import plain
 from ottla.server.cluster_up import defaults_for, joined_lines
@@ -255,9 +255,9 @@ def test_a_broker_that_takes_long_to_start_is_waited_for(tmp_path, monkeypatch):
     told: list[str] = []
 
     async def story() -> None:
-        arguments = ["--join", f"sqlite:{tmp_path / 'store'}"]
+        launch = Launch(1, str(tmp_path / "broker-1"), ["--port", "0", "--join", f"sqlite:{tmp_path / 'store'}"])
         changed = asyncio.Event()
-        broker = BrokerChild(1, str(tmp_path), arguments, restarts=True, tell=told.append, on_change=changed.set)
+        broker = BrokerChild(launch, str(tmp_path / "log"), restarts=True, tell=told.append, on_change=changed.set)
         keeping = asyncio.create_task(broker.keep())
         while broker.state == "starting":
             changed.clear()
@@ -272,8 +272,8 @@ def test_a_broker_that_takes_long_to_start_is_waited_for(tmp_path, monkeypatch):
 
 def test_a_broker_told_to_stop_while_its_process_is_made_stops(tmp_path):
     async def story() -> None:
-        arguments = ["--join", f"sqlite:{tmp_path / 'store'}"]
-        broker = BrokerChild(1, str(tmp_path), arguments, restarts=True, tell=print, on_change=lambda: None)
+        launch = Launch(1, str(tmp_path / "broker-1"), ["--port", "0", "--join", f"sqlite:{tmp_path / 'store'}"])
+        broker = BrokerChild(launch, str(tmp_path / "log"), restarts=True, tell=print, on_change=lambda: None)
         keeping = asyncio.create_task(broker.keep())
         await asyncio.sleep(0)  # its start has begun, and there is no process yet
         await broker.stop()

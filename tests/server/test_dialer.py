@@ -19,7 +19,7 @@ class Receiver:
         self.errors: list[OSError] = []
         self.changed = asyncio.Event()
 
-    def connected(self, transport: Transport) -> None:
+    def connected(self, transport: Transport, certificate_hash: bytes = b"") -> None:
         self.transport = transport
         self.changed.set()
 

@@ -13,9 +13,10 @@ from collections.abc import Callable
 import pytest
 from tests.ports import free_port
 
+from ottla.access.connection_limits import ConnectionLimits, IpLimits
+from ottla.config.connection_limits import ListenerLimits
 from ottla.server import listener as listener_module
 from ottla.server.cold_reads import ColdReads
-from ottla.server.connection_count import ConnectionCount
 from ottla.server.listener import Channel, Listener
 from ottla.wire.frame import FramePool
 
@@ -45,7 +46,7 @@ class Place:
             pool=self.pool,
             cold=ColdReads(loop),
             max_frame_bytes=4 << 20,
-            count=ConnectionCount(lambda: (100, 100)),
+            limits=ConnectionLimits(ListenerLimits, IpLimits, {"PLAINTEXT": ListenerLimits()}),
             max_idle_ms=max_idle_ms,
         )
         self.address = self.listener.open("127.0.0.1", 0)
@@ -491,7 +492,7 @@ def _listener() -> Listener:
         pool=FramePool(1 << 20),
         cold=ColdReads(loop),
         max_frame_bytes=1 << 20,
-        count=ConnectionCount(lambda: (10, 10)),
+        limits=ConnectionLimits(ListenerLimits, IpLimits, {"PLAINTEXT": ListenerLimits()}),
         max_idle_ms=1000,
     )
 

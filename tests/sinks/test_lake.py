@@ -14,8 +14,8 @@ from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.validation import validated
 from ottla.connect.rest.plugins import listed
 from ottla.connect.worker import Worker, WorkerSettings
-from ottla.lake.stores import LakeHeld
 from ottla.sinks.lake import LakeSinkConnector, in_properties, load_options
+from ottla.stores import LakeHeld
 from ottla.testing import TestBroker
 
 _WAIT_S = 90

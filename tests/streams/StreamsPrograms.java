@@ -86,6 +86,7 @@ class StreamsPrograms {
             case "time_limit" -> t.suppress(Suppressed.untilTimeLimit(ms(7), Suppressed.BufferConfig.unbounded()));
             case "tables" -> n % 3 == 0 ? t.join(other, PAIR) : n % 3 == 1 ? t.leftJoin(other, PAIR) : t.outerJoin(other, PAIR);
             case "foreign" -> n % 2 == 1 ? t.leftJoin(other, StreamsPrograms::foreign, PAIR) : t.join(other, StreamsPrograms::foreign, PAIR);
+            case "by_value" -> t.join(other, (k, v) -> v, PAIR);
             default -> throw new IllegalArgumentException(name);
         };
     }

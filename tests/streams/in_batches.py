@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.streams.topologies import TOPOLOGIES
 
 from ottla.streams import TEXT, StreamsBuilder, Topology, TopologyTest
 from ottla.streams.graph import SinkNode
+from ottla.streams.values import Input
 
 READ = "abc"
 
@@ -46,11 +48,28 @@ def built_over(name: str, names: dict[str, str]) -> Topology:
     return builder.build()
 
 
+def noted_ends(checkpoint: Path) -> list[dict[str, dict[str, int]]]:
+    """The ends of the batches that Spark has noted, by topic and partition."""
+    files = [path for path in (checkpoint / "offsets").iterdir() if path.name.isdecimal()]
+    return [json.loads(path.read_text().splitlines()[2]) for path in sorted(files, key=lambda path: int(path.name))]
+
+
 def cuts_of(checkpoint: Path, names: dict[str, str]) -> list[dict[str, int]]:
     """The ends of the batches that Spark has noted, by the names of the topics in the topology."""
-    files = [path for path in (checkpoint / "offsets").iterdir() if path.name.isdecimal()]
-    ends = [json.loads(path.read_text().splitlines()[2]) for path in sorted(files, key=lambda path: int(path.name))]
+    ends = noted_ends(checkpoint)
     return [{name: end.get(topic, {}).get("0", 0) for name, topic in names.items()} for end in ends]
+
+
+def batches_of(checkpoint: Path, records: dict[tuple[str, int], list[Input]]) -> Iterator[list[Input]]:
+    """The records of each batch that Spark has noted, of those that lie in each topic and partition."""
+    begins = dict.fromkeys(records, 0)
+    for ends in noted_ends(checkpoint):
+        taken: list[Input] = []
+        for (topic, partition), there in records.items():
+            end = ends.get(topic, {}).get(str(partition), 0)
+            taken += there[begins[topic, partition] : end]
+            begins[topic, partition] = max(begins[topic, partition], end)
+        yield taken
 
 
 def expected(topology: Topology, names: dict[str, str], rows: list[Any], cuts: list[dict[str, int]]) -> list[Any]:

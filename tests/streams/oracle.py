@@ -22,10 +22,10 @@ class Refused(Exception):
 class Oracle:
     """Kafka's test driver in a Java process that answers line by line."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, heap: str = "256m") -> None:
         sources = [Path(__file__).with_name(name) for name in ("StreamsOracle.java", "StreamsPrograms.java")]
         subprocess.run(["javac", "-nowarn", "-cp", f"{LIBS}/*", "-d", folder, *sources], check=True)
-        quick = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+        quick = (f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
         self._process = subprocess.Popen(
             ["java", *quick, "-cp", f"{folder}:{LIBS}/*", "StreamsOracle"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8",

@@ -118,6 +118,7 @@ OPERATIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "streams": ("SS>S", of_streams),
     "tables": ("TT>T", of_tables),
     "foreign": ("TT>T", by_foreign_key),
+    "by_value": ("TT>T", lambda t, other, n: t.join_on_foreign_key(other, lambda k, v: v, joined)),
 }  # fmt: skip
 SOURCES = {"stream": "S", "table": "T"}
 

@@ -86,6 +86,33 @@ def running(broker: TestBroker, topology: Callable[[], Topology] = words, **opti
     assert not thread.is_alive()
 
 
+def test_a_new_application_may_begin_at_the_ends_of_its_topics_and_goes_on_from_there(broker: TestBroker) -> None:
+    def fresh() -> Topology:
+        builder = StreamsBuilder(value=TEXT)
+        lines = builder.stream("word-lines", key=TEXT, offset_reset="latest")
+        lines.map_values(lambda _: "1").to("word-counts", key=TEXT)
+        return builder.build()
+
+    def keyed(*keys: str) -> None:
+        with Producer(broker.bootstrap_servers) as producer:
+            for key in keys:
+                producer.produce("word-lines", "line", key)
+
+    keyed("old", "older")
+    with running(broker, fresh):
+        broker.wait_for(lambda: _committed(broker), what="the ends were committed")
+        keyed("new")
+        assert counted(broker, 1) == [("new", 1)]
+    keyed("meanwhile")
+    with running(broker, fresh):
+        assert counted(broker, 2) == [("new", 1), ("meanwhile", 1)]
+
+
+def _committed(broker: TestBroker) -> bool:
+    with Admin(broker.bootstrap_servers) as admin:
+        return len(admin.committed_offsets("app")) == 2
+
+
 def test_words_are_counted_through_a_repartition_topic_and_a_restart_goes_on_counting(broker: TestBroker) -> None:
     write(broker, "so it is", "so")
     with running(broker):

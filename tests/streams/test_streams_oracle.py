@@ -93,11 +93,30 @@ DIFFERED: dict[str, tuple[Program, list[Row]]] = {
         [("a", "k", "3", 1), ("b", "k", "3", 2), ("b", "k", None, 3), ("a", "j", "3", 60), ("a", "k", "3", 90),
          ("b", "k", "1", 91)],
     ),
+    "a left join behind other operations on a repartitioned stream": (
+        [("stream", 0, [], "a"), ("repartition", 4, [0], ""), ("select_key", 5, [1], ""), ("streams", 3, [2, 0], ""),
+         ("repartition", 0, [3], ""), ("to", 0, [4], "out")],
+        [("a", "j", "1", 55), ("a", None, "2", 7)],
+    ),
     "two joins of a stream with other keys": (
         [("stream", 0, [], "a"), ("table", 0, [], "b"), ("table", 0, [], "c"), ("map", 0, [0], ""),
          ("stream_table", 0, [3, 1], ""), ("stream_table", 1, [3, 2], ""),
          ("to", 0, [4], "out1"), ("to", 0, [5], "out2")],
         [("b", "1", "3", 1), ("a", "k", "1", 2), ("c", "1", "2", 3), ("a", "k", "1", 4)],
+    ),
+    "three topics whose first records have one time": (
+        [("stream", 0, [], "c"), ("flat_map", 1, [0], ""), ("aggregate", 7, [1], ""), ("reduce", 4, [1], ""),
+         ("stream_table", 2, [1, 2], ""), ("to_stream", 0, [3], ""), ("to", 0, [5], "out1"), ("to", 0, [4], "out2"),
+         ("aggregate", 6, [0], ""), ("to_stream", 0, [8], ""), ("to", 0, [9], "out3")],
+        [("c", "j", "12", 30)],
+    ),
+    "joins with a table behind suppress": (
+        [("table", 0, [], "a"), ("table", 0, [], "b"), ("stream", 0, [], "c"), ("time_limit", 0, [0], ""),
+         ("tables", 2, [3, 3], ""), ("tables", 1, [1, 3], ""), ("stream_table", 1, [2, 3], ""),
+         ("to_stream", 0, [4], ""), ("to_stream", 0, [5], ""),
+         ("to", 0, [7], "out1"), ("to", 0, [8], "out2"), ("to", 0, [6], "out3")],
+        [("a", "k", "1", 1), ("c", "k", "x", 2), ("a", "j", "2", 30), ("b", "k", "3", 31), ("a", "k", None, 32),
+         ("a", "k", "12", 33), ("b", "k", "2", 34), ("c", "k", "y", 35), ("a", "j", "3", 60), ("c", "k", "z", 61)],
     ),
     "a stream merged with itself": (
         [("stream", 0, [], "a"), ("merge", 0, [0, 0], ""), ("to", 0, [1], "out")],

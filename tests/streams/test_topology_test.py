@@ -239,3 +239,85 @@ def test_a_versioned_table_refuses_suppress() -> None:
     table = StreamsBuilder().table("prices", history_ms=100)
     with pytest.raises(TopologyError, match="versioned tables"):
         table.suppress_until_time_limit(5)
+
+
+def test_values_are_made_of_keys_and_values_without_a_repartition() -> None:
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    table = builder.table("t", store="t").map_values(lambda key, value: f"{key}={value}", with_key=True)
+    stream = builder.stream("a").map_values(lambda key, value: f"{key}:{value}", with_key=True)
+    words = stream.flat_map_values(lambda key, value: [value, f"{key}!"], with_key=True)
+    words.join(table, lambda key, left, right: f"{key} {left} {right}", with_key=True).to("out")
+    topology = builder.build()
+    test = TopologyTest(topology)
+    test.pipe_input("t", "k", "1", 0)
+    test.pipe_input("a", "k", "v", 1)
+    assert test.read_records("out") == [("k", "k k:v k=1"), ("k", "k k! k=1")]
+    assert not any(source.repartition for source in topology.sources())
+
+
+def test_a_joiner_of_streams_takes_the_key_also_for_records_that_met_nobody() -> None:
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+
+    def told(key: str, left: str | None, right: str | None) -> str:
+        return f"{key} {left} {right}"
+
+    builder.stream("a").outer_join(builder.stream("b"), told, windows=JoinWindows.of(5), with_key=True).to("out")
+    test = TopologyTest(builder.build())
+    for topic, key, value, time in (("a", "k", "1", 0), ("b", "k", "2", 3), ("b", "j", "3", 4), ("a", "l", "4", 90)):
+        test.pipe_input(topic, key, value, time)
+    assert test.read_records("out") == [("k", "k 1 2"), ("j", "j None 3")]
+
+
+def test_windows_are_kept_for_queries_as_long_as_the_retention_says() -> None:
+    def found(retention_ms: int | None) -> list[int]:
+        builder = StreamsBuilder(key=TEXT, value=TEXT)
+        windowed = builder.stream("a").group_by_key().windowed_by(TimeWindows(10))
+        windowed.count(store="counts", retention_ms=retention_ms).to_stream().map(lambda w, n: (w.key, str(n))).to(
+            "out"
+        )
+        test = TopologyTest(builder.build())
+        for time in (0, 50, 90):
+            test.pipe_input("a", "k", "v", time)
+        return [window.start for window in test.rows("counts")]
+
+    assert found(None) == [90]
+    assert found(50) == [50, 90]
+    with pytest.raises(TopologyError, match=r"retention_ms=9 of the store counts is below 10"):
+        found(9)
+
+
+def test_an_unknown_place_to_begin_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(TopologyError, match=r"offset_reset='lastest' is not known; did you mean latest\?"):
+        StreamsBuilder().stream("a", offset_reset="lastest")
+
+
+def test_a_processor_has_stores_of_windows_of_sessions_and_of_versions() -> None:
+    class Kept:
+        def init(self, context: Any) -> None:
+            self._context = context
+            self._windows, self._versions = context.store("windows"), context.store("versions")
+            self._sessions = context.store("sessions")
+
+        def process(self, record: Record) -> None:
+            start = record.timestamp // 10 * 10
+            self._windows.put(record.key, record.value, record.timestamp, start)
+            self._sessions.put(Windowed(record.key, start, record.timestamp), record.value)
+            self._versions.put(record.key, record.value, record.timestamp)
+            older = self._versions.get(record.key, 7)
+            self._context.forward(record.with_value(f"{len(self._windows.within(record.key, 0, 99))} {older.value}"))
+
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    builder.add_store("windows", windows=TimeWindows(10), retention_ms=50)
+    builder.add_store("sessions", windows=SessionWindows(10), retention_ms=50)
+    builder.add_store("versions", history_ms=100)
+    processed = builder.stream("a").process(Kept, stores=["windows", "sessions", "versions"], key=TEXT, value=TEXT)
+    processed.to("out")
+    test = TopologyTest(builder.build())
+    for value, time in (("x", 5), ("y", 15), ("z", 90)):
+        test.pipe_input("a", "k", value, time)
+    assert test.read_records("out") == [("k", "1 x"), ("k", "2 x"), ("k", "1 x")]
+    assert test.rows("sessions") == {Windowed("k", 90, 90): "z"}
+    with pytest.raises(TopologyError, match=r"retention_ms=5 is for windows"):
+        builder.add_store("other", retention_ms=5)
+    with pytest.raises(TopologyError, match="are two kinds of stores"):
+        builder.add_store("other", windows=TimeWindows(10), history_ms=5)

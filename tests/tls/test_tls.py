@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import ctypes.util
+import hashlib
 import random
 import socket
 import ssl
@@ -68,7 +72,10 @@ def test_a_key_is_read_from_pem_and_pkcs12_and_from_the_options_themselves(signe
         },
     )
     for way in ways:
-        assert shake(server_context(settings(**way)), client).version() == "TLSv1.3"
+        server = server_context(settings(**way))
+        shaken = shake(server, client)
+        assert shaken.version() == "TLSv1.3"
+        assert hashlib.sha256(shaken.getpeercert(binary_form=True) or b"").digest() == server.certificate_hash
 
 
 def test_a_client_refuses_a_broker_by_another_name_unless_told_not_to_look(signer: Authority, tmp_path: Path) -> None:
@@ -227,3 +234,35 @@ def test_openssls_own_client_is_served_with_each_version(signer: Authority, tmp_
                 [*command, "-verify_return_error", version], input="", capture_output=True, text=True, check=True
             )
             assert "Verify return code: 0 (ok)" in ran.stdout
+
+
+def asks_for_new_keys(sock: socket.socket) -> None:
+    """A client that sends KeyUpdate of TLS 1.3, and reads nothing; Python's own ssl cannot send it."""
+    library = ctypes.CDLL(ctypes.util.find_library("ssl"))
+    for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new"):
+        getattr(library, name).restype = ctypes.c_void_p
+    context = ctypes.c_void_p(library.SSL_CTX_new(ctypes.c_void_p(library.TLS_client_method())))
+    tls = ctypes.c_void_p(library.SSL_new(context))
+    if library.SSL_set_fd(tls, sock.fileno()) == library.SSL_connect(tls) == 1:
+        while library.SSL_key_update(tls, 1) == library.SSL_do_handshake(tls) == 1:
+            pass
+    library.SSL_free(tls)
+    library.SSL_CTX_free(context)
+
+
+def test_one_who_asks_for_new_keys_without_end_and_reads_nothing_is_ended(signer: Authority, tmp_path: Path) -> None:
+    context = server_context(settings(keystore_location=signer.sign("broker").file(tmp_path)))
+    there, here = socket.socketpair()
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    here.setblocking(False)
+    thread = threading.Thread(target=asks_for_new_keys, args=(there,))
+    thread.start()
+    tls = TlsSocket(here, lambda: context, memoryview(bytearray(1 << 16)), lambda: True, lambda: None)
+    target = memoryview(bytearray(1000))
+    with pytest.raises(ssl.SSLError, match="new keys without end"):
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                assert tls.recv_into(target), "the client has gone"
+    tls.close()
+    thread.join(60)
+    there.close()

@@ -82,6 +82,18 @@ def test_another_name_of_a_class_is_no_change_and_another_call_is_one(repository
     assert changes_since(changed, repository.folder, PATHS) == [swapped]
 
 
+def test_another_name_of_a_local_variable_is_no_change_and_another_variable_is_one(repository: Repository) -> None:
+    before = "def at(place):\n    said = read(place)\n    told = place\n    return said\n"
+    raced = repository.commit(src__log=before)
+    repository.commit(src__log=before.replace("said", "text"))
+    repository.commit(src__log=before.replace("place", "spot"))
+    assert changes_since(raced, repository.folder, PATHS) == []
+    for other in ("return told", "return place", "return read", "return said(told)"):
+        repository.git("reset", "-q", "--hard", raced)
+        changed = repository.commit(src__log=before.replace("return said", other))
+        assert changes_since(raced, repository.folder, PATHS) == [changed]
+
+
 def test_what_a_merge_brings_in_is_counted_once(repository: Repository) -> None:
     raced = repository.commit(src__log="b = 1\n", src__wire__frame="a = 1\n")
     repository.git("checkout", "-q", "-b", "side")

@@ -53,3 +53,21 @@ def test_what_is_no_step_is_refused(data):
         decode_hello(data)
     with pytest.raises(NotProven):
         check_answer(SECRET, DIALLER, data)
+
+
+def test_a_proof_over_tls_is_worth_nothing_where_another_certificate_is_shown():
+    """Somebody between the two shows the dialler its own certificate, and passes each step on."""
+    real, shown = b"r" * 32, b"m" * 32
+    with pytest.raises(NotProven, match="certificate"):
+        check_answer(SECRET, DIALLER, answer_hello(SECRET, DIALLER, DIALLED, real), shown)
+    with pytest.raises(NotProven, match="certificate"):
+        check_dialler(SECRET, DIALLER, DIALLED, prove_dialler(SECRET, DIALLER, DIALLED, shown), real)
+    theirs = check_answer(SECRET, DIALLER, answer_hello(SECRET, DIALLER, DIALLED, real), real)
+    check_dialler(SECRET, DIALLER, DIALLED, prove_dialler(SECRET, DIALLER, theirs, real), real)
+
+
+def test_a_proof_over_a_certificate_is_not_one_without_and_the_other_way_round():
+    with pytest.raises(NotProven):
+        check_answer(SECRET, DIALLER, answer_hello(SECRET, DIALLER, DIALLED, b"r" * 32))
+    with pytest.raises(NotProven):
+        check_answer(SECRET, DIALLER, answer_hello(SECRET, DIALLER, DIALLED), b"r" * 32)

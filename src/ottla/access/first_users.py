@@ -27,7 +27,7 @@ class FirstUser(NamedTuple):
 
 def first_user(name: str, password: str, mechanism: str, salt: bytes) -> FirstUser:
     """A user with the keys of a password; takes milliseconds."""
-    number = next(number for number, said in NUMBERS.items() if said == mechanism)
+    number = next(number for number, known in NUMBERS.items() if known == mechanism)
     salted = salted_password(mechanism, password, salt, LEAST_ITERATIONS)
     return FirstUser(name, number, keys_of(mechanism, salted, salt, LEAST_ITERATIONS))
 
@@ -73,7 +73,7 @@ def _user(number: int, row: object) -> FirstUser:
     if not isinstance(iterations, int) or not LEAST_ITERATIONS <= iterations <= MOST_ITERATIONS:
         raise ValueError(f"user {name}: iterations must be {LEAST_ITERATIONS} to {MOST_ITERATIONS}")
     salt, stored, server = (_bytes(name, key, row[key]) for key in ("salt", "stored_key", "server_key"))
-    kind = next(each for each, said in NUMBERS.items() if said == mechanism)
+    kind = next(each for each, known in NUMBERS.items() if known == mechanism)
     return FirstUser(name, kind, ScramKeys(salt, iterations, stored, server))
 
 

@@ -60,12 +60,12 @@ def _attribute(name: str, value: str) -> str:
 
 
 def _escaped(value: str) -> str:
-    said = re.sub(r'([,+"\\<>;#])', r"\\\1", value)
-    if said.startswith(" "):
-        said = "\\" + said
-    if said.endswith(" ") and len(said) > 1 and not said.endswith("\\ "):
-        said = said[:-1] + "\\ "
-    return said
+    escaped = re.sub(r'([,+"\\<>;#])', r"\\\1", value)
+    if escaped.startswith(" "):
+        escaped = "\\" + escaped
+    if escaped.endswith(" ") and len(escaped) > 1 and not escaped.endswith("\\ "):
+        escaped = escaped[:-1] + "\\ "
+    return escaped
 
 
 class WrongRules(ValueError):
@@ -102,9 +102,9 @@ def _step(rule: str) -> Callable[[str], str | None]:
     match = _RULE.fullmatch(rule)
     if match is None:
         raise WrongRules(f"{rule!r} is no rule")
-    said, replacement, case = match.groups()
+    pattern, replacement, case = match.groups()
     try:
-        expression = re2.compile(said)
+        expression = re2.compile(pattern)
     except re2.error as fault:
         raise WrongRules(f"{rule!r}: {fault}") from None
     pieces = re.split(r"\$(\d)", replacement)
@@ -115,7 +115,7 @@ def _step(rule: str) -> Callable[[str], str | None]:
         fits = expression.fullmatch(name)
         if fits is None:
             return None
-        said = "".join(piece if not at % 2 else (fits[int(piece)] or "") for at, piece in enumerate(pieces))
-        return {"L": said.lower(), "U": said.upper()}.get(case, said)
+        replaced = "".join(piece if not at % 2 else (fits[int(piece)] or "") for at, piece in enumerate(pieces))
+        return {"L": replaced.lower(), "U": replaced.upper()}.get(case, replaced)
 
     return step

@@ -6,9 +6,11 @@ A part that needs more gets that by arguments of its own. No part gets the node.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.broker_time import BrokerTime
     from ottla.broker.failures import Failures
     from ottla.broker.metadata_log.metadata_follow import MetadataFollow
@@ -18,6 +20,23 @@ if TYPE_CHECKING:
     from ottla.kernel.ids import BrokerId
     from ottla.kernel.seams import Clock, Entropy, Syncer
     from ottla.metadata.state import Metadata
+
+
+class ShownCertificate(Protocol):
+    @property
+    def certificate_hash(self) -> bytes: ...
+
+
+class Certificates:
+    """The certificates that listeners show; the shell says which."""
+
+    def __init__(self) -> None:
+        self.of: Callable[[str], ShownCertificate | None] = lambda listener: None
+
+    def hash_of(self, listener: str) -> bytes:
+        """The SHA-256 of the certificate of a listener; empty without TLS."""
+        shown = self.of(listener)
+        return b"" if shown is None else shown.certificate_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +54,7 @@ class Environment:
     """The time by which things have an age: not the wall clock alone (rule B9)."""
     options: BrokerOptions
     failures: Failures
+    certificates: Certificates
 
     @property
     def metadata(self) -> Metadata:

@@ -99,6 +99,18 @@ REQUEST_TIMES = Metric(
 )
 BUGS = Metric("ottla_handler_failures_total", "counter", "Requests that failed by the broker's own fault.")
 MALFORMED = Metric("ottla_malformed_requests_total", "counter", "Connections closed because of an invalid request.")
+THROTTLED = Metric(
+    "ottla_throttled_requests_total", "counter", "Requests after which the client has to wait, by quota.", ("quota",)
+)
+THROTTLE_TIME = Metric(
+    "ottla_throttle_seconds_total", "counter", "Seconds for which clients were told to wait, by quota.", ("quota",)
+)
+PUSHING = Metric("ottla_telemetry_clients", "gauge", "Clients whose pushed metrics are shown (KIP-714).")
+LEFT_OUT = Metric(
+    "ottla_telemetry_left_out_total",
+    "counter",
+    "Points that clients pushed and that are not shown: not asked for, of another kind, or above the bounds.",
+)
 SESSIONS = Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", "gauge", "Fetch sessions kept.")
 SESSION_PARTITIONS = Metric(
     "kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", "gauge", "Partitions in fetch sessions."
@@ -152,6 +164,7 @@ def gather(node: Node) -> Iterator[Sample]:
     for partition in node.replicas.all():
         yield from _log(partition)
     yield from _groups(node)
+    yield from _pushed(node)
 
 
 def _broker(node: Node) -> Iterator[Sample]:
@@ -174,6 +187,9 @@ def _broker(node: Node) -> Iterator[Sample]:
     yield Sample(CLOCK_BEHIND, (), node.time.doubt.behind_ms // 1000)
     yield Sample(BUGS, (), node.dispatch.bugs)
     yield Sample(MALFORMED, (), node.dispatch.malformed)
+    for quota, throttled in node.services.quotas.throttled.items():
+        yield Sample(THROTTLED, (quota,), throttled.requests)
+        yield Sample(THROTTLE_TIME, (quota,), throttled.ms / 1000)
     yield Sample(SESSIONS, (), len(node.fetch_sessions))
     yield Sample(SESSION_PARTITIONS, (), node.fetch_sessions.partitions_cached())
     yield Sample(SCRUBBED, (), node.scrubber.checked_bytes)
@@ -245,6 +261,15 @@ def _groups(node: Node) -> Iterator[Sample]:
         yield Sample(GROUP_LAG_SUM, (group, topic), lags)
     for group, members in _group_members(node):
         yield Sample(GROUP_MEMBERS, (group,), members)
+
+
+def _pushed(node: Node) -> Iterator[Sample]:
+    """The metrics of clients, by the names that the clients gave them."""
+    telemetry = node.services.telemetry
+    telemetry.forget_silent(node.around.clock.mono_ms())
+    yield Sample(PUSHING, (), len(telemetry.pushed))
+    yield Sample(LEFT_OUT, (), telemetry.pushed.left_out)
+    yield from telemetry.pushed.samples()
 
 
 def _committed_offsets(node: Node) -> Iterator[tuple[str, str, int, int]]:

@@ -17,6 +17,7 @@ from ottla.broker.control.doubts import Doubts
 from ottla.broker.control.early_fence import EarlyFence
 from ottla.broker.control.incarnations import refuse_older_store
 from ottla.broker.control.longest_logs import LongestLogs
+from ottla.broker.control.membership import bound_by
 from ottla.broker.control.peers import Peers
 from ottla.broker.control.producer_ids import ProducerIds
 from ottla.broker.control.signs_of_life import SignsOfLife
@@ -28,7 +29,7 @@ from ottla.broker.coordinators.marker_sender import MarkerSender
 from ottla.broker.coordinators.marker_writing import MarkerWriter
 from ottla.broker.coordinators.transaction_coordinator import TRANSACTION_TOPIC, TransactionCoordinator
 from ottla.broker.coordinators.verification import Verification
-from ottla.broker.environment import Environment
+from ottla.broker.environment import Certificates, Environment
 from ottla.broker.failures import Failures
 from ottla.broker.metadata_log.metadata_follow import MetadataFollow
 from ottla.broker.options import BrokerOptions
@@ -47,6 +48,7 @@ from ottla.broker.requests.fetch_sessions import FetchSessions
 from ottla.broker.requests.gate import Gate
 from ottla.broker.requests.metadata_fragments import Fragments
 from ottla.broker.requests.services import Services
+from ottla.broker.requests.telemetry import Telemetry
 from ottla.broker.requests.tokens import Tokens
 from ottla.broker.rounds import Rounds
 from ottla.broker.waiting import Deadlines
@@ -163,6 +165,7 @@ class Node:
             time=self.time,
             options=options,
             failures=failures,
+            certificates=Certificates(),
         )
 
     def _new_groups(self) -> GroupCoordinator:
@@ -206,6 +209,7 @@ class Node:
             time=around.time,
             options=around.options,
             failures=around.failures,
+            certificates=around.certificates,
             replicas=self.replicas,
             partition=self.lookup.partition,
             scrubber=self.scrubber,
@@ -225,6 +229,7 @@ class Node:
             fragments=Fragments(),
             tokens=Tokens(around.config, lambda: around.metadata),
             quotas=ClientQuotas(around.deadlines),
+            telemetry=Telemetry(),
             rights=_rights(around, self._audit),
             audit=self._audit,
         )
@@ -295,9 +300,9 @@ class Node:
 
     async def _register(self, host: str, listeners: tuple[Listener, ...]) -> None:
         directories, static = self.replicas.directories, self.around.options.layers.static
-        said = self.follow.registration(host=host, rack=self.config.broker_rack, listeners=listeners)
+        registration = self.follow.registration(host=host, rack=self.config.broker_rack, listeners=listeners)
         await self.follow.register(
-            said._replace(
+            registration._replace(
                 damaged=directories.doubtful.damaged(),
                 unreadable=directories.doubtful.unreadable(),
                 short=directories.doubtful.short(),
@@ -306,7 +311,8 @@ class Node:
                 held=directories.incarnations.held(),
                 rolled_back=directories.doubtful.rolled_back(),
                 accepted_store=directories.incarnations.accepted_store(),
-                options=tuple((name, static[name]) for name in DECIDING if name in static),
+                options=tuple((name, static[name]) for name in DECIDING if name in static)
+                + bound_by(listener.security_protocol for listener in listeners),
             )
         )
         directories.offline.update(dict.fromkeys(directories.unreadable.made_offline()))
@@ -364,6 +370,9 @@ class Node:
             self.transactions.take_features()
         if changes.everything or changes.quotas:
             self.services.quotas.reconcile(metadata)
+        if changes.acls and self.services.rights is not None:
+            for partition in self.replicas.all():
+                partition.readers.mark()  # fetches that wait ask for their rights again
         if changes.everything or changes.brokers:
             self.endpoints.recently_dead.reconcile(metadata)  # before answers that wait for doubts are released
             self.doubts.reconcile()

@@ -107,10 +107,10 @@ def _limits(admin: Admin) -> dict[str, str]:
     """The options of one broker that decide beside the ACLs."""
     broker = admin.describe_cluster().brokers[0]
     resource = Resource(ConfigType.BROKER, str(broker.broker_id))
-    said = admin.describe_configs([resource], keys=_LIMITS)[resource]
-    if isinstance(said, Exception):
-        raise said
-    values = {one.name: one.value or "" for one in said}
+    configs = admin.describe_configs([resource], keys=_LIMITS)[resource]
+    if isinstance(configs, Exception):
+        raise configs
+    values = {one.name: one.value or "" for one in configs}
     return {name: values.get(name, "") for name in _LIMITS}
 
 

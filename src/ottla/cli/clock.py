@@ -41,11 +41,11 @@ def _describe(given: Given) -> int:
 
 def _accept(given: Given) -> int:
     now_ms = int(time.time() * 1000)
-    said = given.text("time")
-    time_ms = now_ms if said is None else _parsed(said)
+    wanted = given.text("time")
+    time_ms = now_ms if wanted is None else _parsed(wanted)
     with connected(given) as admin:
         before = _clocks(admin)
-        if said is None:
+        if wanted is None:
             _refuse_other_clocks(before, now_ms)
         admin.cluster.run(accept_time(admin.cluster.plan, time_ms))
         after = _until_taken(admin, time_ms)
@@ -79,13 +79,13 @@ def _until_taken(admin: Admin, time_ms: int) -> list[BrokerClock]:
         time.sleep(_STEP_S)
 
 
-def _parsed(said: str) -> int:
+def _parsed(text: str) -> int:
     try:
-        found = datetime.fromisoformat(said)
+        found = datetime.fromisoformat(text)
     except ValueError:
         found = None
     if found is None or found.tzinfo is None:
-        raise Misuse(f"--time {said} is not a time with its zone, as 2026-11-28T12:00:00Z or 2026-11-28T13:00:00+01:00")
+        raise Misuse(f"--time {text} is not a time with its zone, as 2026-11-28T12:00:00Z or 2026-11-28T13:00:00+01:00")
     return int(found.timestamp() * 1000)
 
 

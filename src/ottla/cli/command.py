@@ -149,8 +149,8 @@ def registry_of(given: Given) -> str:
 
 def registry_beside_cluster(given: Given) -> str:
     """The URL of the registry for a command that asks brokers too: --registry may go with --profile there."""
-    said = given.text(REGISTRY.name)
-    chosen = ChosenAddress(said, "--registry") if said else registry_url(os.environ, given.text(PROFILE.name))
+    address = given.text(REGISTRY.name)
+    chosen = ChosenAddress(address, "--registry") if address else registry_url(os.environ, given.text(PROFILE.name))
     return registry_address(chosen.address, chosen.origin)
 
 
@@ -164,21 +164,21 @@ def registry_address(address: str, origin: str) -> str:
 def _chosen(
     given: Given, name: str, flag: str, otherwise: Callable[[Mapping[str, str], str | None], ChosenAddress]
 ) -> ChosenAddress:
-    said, profile = given.text(name), given.text(PROFILE.name)
-    if said is not None and profile is not None:
+    address, profile = given.text(name), given.text(PROFILE.name)
+    if address is not None and profile is not None:
         raise Misuse(f"give {flag} or --profile, not both")
-    if said is not None:
-        return ChosenAddress(said, flag)
+    if address is not None:
+        return ChosenAddress(address, flag)
     if profile == "":
         raise Misuse("--profile has no name; `ottla profile list` shows the profiles")
     return otherwise(os.environ, profile)
 
 
-def where_asked(given: Given, said: str) -> str:
+def where_asked(given: Given, text: str) -> str:
     """` (cluster localhost:9092, the default)`, unless the text names the address already."""
     address = given.need(BOOTSTRAP.name)
     origin = "" if given.origin in ("", "-b") else given.origin
-    if address in said:
+    if address in text:
         return f" ({address} is {'' if origin == 'the default' else 'from '}{origin})" if origin else ""
     return f" (cluster {address}{f', {origin}' if origin else ''})"
 

@@ -11,7 +11,12 @@ from ottla.cli.option_values import check_names, unknown_option, with_plain_numb
 from ottla.cli.options import Given, Option
 from ottla.client.admin.admin import ConfigOperation, ConfigSource, Resource, ResourceType
 
-_KINDS = {"topic": ResourceType.TOPIC, "broker": ResourceType.BROKER, "group": ResourceType.GROUP}
+_KINDS = {
+    "topic": ResourceType.TOPIC,
+    "broker": ResourceType.BROKER,
+    "group": ResourceType.GROUP,
+    "client-metrics": ResourceType.CLIENT_METRICS,
+}
 
 
 def command(arguments: Sequence[str]) -> int:
@@ -21,7 +26,7 @@ def command(arguments: Sequence[str]) -> int:
 def _resource(given: Given) -> Resource:
     kind, name = given.words[:2]
     if kind not in _KINDS:
-        raise Misuse(f"configurations belong to a topic, a broker or a group, not to a {kind!r}")
+        raise Misuse(f"configurations belong to a topic, a broker, a group or client-metrics, not to a {kind!r}")
     if kind == "broker" and name != "default" and not name.isdecimal():
         raise Misuse(f"a broker is named by its number, or `default` for all: not {name!r}")
     return Resource(_KINDS[kind], "" if kind == "broker" and name == "default" else name)
@@ -89,20 +94,20 @@ def _unset(given: Given) -> int:
 
 VERBS = {
     "get": Command(
-        "ottla config get topic|broker|group NAME [KEY...] [--all]",
+        "ottla config get topic|broker|group|client-metrics NAME [KEY...] [--all]",
         "Show configurations that differ from the defaults, or all.",
         _get,
         [Option("all", "Defaults too.", short="a"), Option("doc", "Say what each is for.")],
         words=(2, 1000),
     ),
     "set": Command(
-        "ottla config set topic|broker|group NAME KEY=VALUE...",
+        "ottla config set topic|broker|group|client-metrics NAME KEY=VALUE...",
         "Change configurations, such as retention.ms=7d or segment.bytes=1GiB.",
         _set,
         words=(3, 1000),
     ),
     "unset": Command(
-        "ottla config unset topic|broker|group NAME KEY...",
+        "ottla config unset topic|broker|group|client-metrics NAME KEY...",
         "Take them back to their defaults.",
         _unset,
         words=(3, 1000),

@@ -46,12 +46,12 @@ def _consume(given: Given) -> int:
     if not topics:
         raise Misuse("which topic?")
     path = given.text("command-config")
-    said: dict[str, str] = {}
+    by_flags: dict[str, str] = {}
     if "from" in given or "from-beginning" in given:
-        said["auto.offset.reset"] = "earliest" if start == "beginning" else "latest"
+        by_flags["auto.offset.reset"] = "earliest" if start == "beginning" else "latest"
     if "committed" in given:
-        said["isolation.level"] = "read_committed"
-    properties = {**(read_properties(path) if path else {}), **said, **pairs(given.all("property"))}
+        by_flags["isolation.level"] = "read_committed"
+    properties = {**(read_properties(path) if path else {}), **by_flags, **pairs(given.all("property"))}
     if "group" in given:
         properties["group.id"] = given.need("group")
     show = as_json if wants_json(given) else template(given.need("output"))

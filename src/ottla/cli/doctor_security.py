@@ -6,6 +6,7 @@ import datetime
 import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from ottla.client.admin.troubles import states
 from ottla.config.listeners import host_of, is_loopback
@@ -22,9 +23,11 @@ from ottla.config.security import (
 )
 from ottla.tls.contexts import own_key, trusted
 from ottla.tls.stores import StoreUnreadable
+from ottla.web.fetch import path_of
 
 if TYPE_CHECKING:
     from ottla.client.blocking.cluster import Cluster
+    from ottla.config.oauth import OauthSettings
     from ottla.tls.authority import Facts
 
 SOON_DAYS = 30
@@ -90,6 +93,8 @@ def of_file(path: str, now: datetime.datetime) -> Iterator[SecurityFinding]:
                 f"{path}: listener {name} on {reachable[name]}", security.protocol, security, limited=limited
             )
         yield from _of_tls(f"{path}: listener {name}", security, now)
+        if security.oauth is not None:
+            yield from _of_tokens(f"{path}: listener {name}", security.oauth)
 
 
 def _reachable(texts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -119,7 +124,7 @@ def _of_listener(
         )
     elif protocol in (SASL_PLAINTEXT, PLAINTEXT):
         yield SecurityFinding(
-            f"{where} does not encrypt: everybody on the way reads the records, and passwords of PLAIN",
+            f"{where} does not encrypt: everybody on the way reads records, passwords (PLAIN) and tokens",
             "make it SASL_SSL in listener.security.protocol.map; `ottla secure init` makes certificates",
         )
 
@@ -151,6 +156,30 @@ def _of_tls(where: str, security: ListenerSecurity, now: datetime.datetime) -> I
         yield SecurityFinding(f"{where}: its certificate is good until {told[0][1].expires:%Y-%m-%d}")
 
 
+def _of_tokens(where: str, oauth: OauthSettings) -> Iterator[SecurityFinding]:
+    """The findings about a listener with OAUTHBEARER."""
+    url, rules = urlsplit(oauth.jwks_url), oauth.rules
+    if url.scheme == "http" and not is_loopback(url.hostname or ""):
+        yield SecurityFinding(
+            f"{where} fetches the keys of tokens without TLS: somebody on the way can log in as everybody",
+            "name an https:// URL in sasl.oauthbearer.jwks.endpoint.url",
+        )
+    if url.scheme == "file":
+        yield from _of_mode(
+            path_of(oauth.jwks_url), "which says whose tokens are taken", forbidden=0o022, can="written", mode="go-w"
+        )
+    if not rules.audiences:
+        yield SecurityFinding(
+            f"{where} takes tokens that name no audience: another program's may do here",
+            "set sasl.oauthbearer.expected.audience to the name that the provider gives to this cluster",
+        )
+    if not rules.issuer:
+        yield SecurityFinding(
+            f"{where} does not look at a token's issuer: one server may sign for several",
+            "set sasl.oauthbearer.expected.issuer",
+        )
+
+
 def _of_certificate(what: str, one: Facts, now: datetime.datetime) -> list[SecurityFinding]:
     found = []
     left = one.days_left(now)
@@ -164,14 +193,16 @@ def _of_certificate(what: str, one: Facts, now: datetime.datetime) -> list[Secur
     return found
 
 
-def _of_mode(path: str, why: str) -> Iterator[SecurityFinding]:
+def _of_mode(
+    path: str, why: str, *, forbidden: int = 0o077, can: str = "read", mode: str = "600"
+) -> Iterator[SecurityFinding]:
     try:
-        mode = os.stat(path).st_mode
+        found = os.stat(path).st_mode
     except OSError as fault:
         yield SecurityFinding(f"{path}, {why}, cannot be looked at: {fault.strerror}", "a broker does not start by it")
         return
-    if mode & 0o077:
-        yield SecurityFinding(f"{path}, {why}, can be read by others (mode {mode & 0o777:o})", f"chmod 600 {path}")
+    if found & forbidden:
+        yield SecurityFinding(f"{path}, {why}, can be {can} by others (mode {found & 0o777:o})", f"chmod {mode} {path}")
 
 
 def _holds_secrets(texts: Mapping[str, str]) -> bool:

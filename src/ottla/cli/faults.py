@@ -18,7 +18,7 @@ _EXTRAS = {
     **dict.fromkeys(("urllib3", "fastavro", "jsonschema_rs", "grpc_tools"), "registry"),
     **dict.fromkeys(("pyarrow", "polars", "deltalake", "pyiceberg", "obstore", "hdfs_native"), "lake"),
     "jinja2": "console",
-    "cryptography": "security",
+    **dict.fromkeys(("cryptography", "joserfc"), "security"),
     "pyspark": "spark",
 }
 """Libraries that a plain installation does not bring, and the part of ottla that brings each."""

@@ -61,8 +61,8 @@ def _check(given: Given) -> int:
         if not as_json:
             print(text + (f"\n    {remedy}" if remedy else ""))
 
-    said = [one for word in given.words for one in _said_of(word)]
-    for text, remedy in said:
+    notes = [one for word in given.words for one in _said_of(word)]
+    for text, remedy in notes:
         tell(text, remedy)
     paths = [path for word in given.words for path in _files(word)]
     damaged = count = size = 0
@@ -76,7 +76,7 @@ def _check(given: Given) -> int:
             damaged += bool(remedy)
             tell(text, remedy)
     found = [counted(damaged, "damaged place")] if damaged else []
-    found += [f"a start would say the {counted(len(said), 'thing')} above"] if said else []
+    found += [f"a start would say the {counted(len(notes), 'thing')} above"] if notes else []
     if as_json:
         told = [{"finding": text, "remedy": remedy or None} for text, remedy in findings]
         print_json({"segments": count, "bytes": size, "damaged": damaged, "findings": told})

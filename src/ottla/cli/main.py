@@ -35,10 +35,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("ottla.cli.log:command", "print the files of a log directory"),
     "doctor": ("ottla.cli.doctor:command", "explain what a client sees"),
     "cluster": ("ottla.cli.cluster:command", "run several brokers on this machine; look at and move what they hold"),
+    "sizing": ("ottla.cli.sizing:command", "tell how many brokers a load needs"),
     "lake": ("ottla.lake.commands.load:command", "load topics into a lake: files, Delta, Iceberg"),
     "audit": ("ottla.lake.commands.audit:command", "check that a lake is complete"),
     "connect": ("ottla.connect.command:command", "run connectors; make, watch and change those of a worker"),
     "mirror": ("ottla.mirror.command:command", "copy topics and groups from cluster to cluster, as MirrorMaker 2"),
+    "backup": ("ottla.backup.command:command", "back a cluster up, online, to a directory or an object store"),
+    "restore": ("ottla.backup.restore_command:command", "restore a backup into an empty cluster"),
     "streams": ("ottla.streams.command:command", "run and show topologies of Kafka Streams' operations"),
     "console": ("ottla.console.command:command", "look at a cluster in the browser, and change it"),
     "pipeline": ("ottla.pipeline.command:command", "check, plan, run and draw a pipeline that one file declares"),
@@ -58,6 +61,7 @@ KAFKA_TOOLS: dict[str, tuple[str, str]] = {
     "kafka-consumer-groups": ("ottla.cli.kafka.consumer_groups:command", "consumer groups"),
     "kafka-groups": ("ottla.cli.kafka.groups:command", "groups of all kinds"),
     "kafka-configs": ("ottla.cli.kafka.configs:command", "configurations"),
+    "kafka-client-metrics": ("ottla.cli.kafka.client_metrics:command", "metrics that clients push"),
     "kafka-get-offsets": ("ottla.cli.kafka.get_offsets:command", "offsets of partitions"),
     "kafka-delete-records": ("ottla.cli.kafka.delete_records:command", "records below an offset"),
     "kafka-log-dirs": ("ottla.cli.kafka.log_dirs:command", "log directories"),
@@ -201,14 +205,14 @@ def _unknown(name: str) -> int:
 
     near = nearest_word(name, [*COMMANDS, *KAFKA_TOOLS])
     if name.startswith("-"):
-        said = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
+        sentence = f"the command comes first, {name} behind it, as in `ottla topic list -b HOST:PORT`."
     elif name.removesuffix(".sh") in _NOT_THERE:
-        said = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
+        sentence = f"there is no {name}: {_NOT_THERE[name.removesuffix('.sh')]}."
     elif near:
-        said = f"there is no command {name!r}. Did you mean `ottla {near}`?"
+        sentence = f"there is no command {name!r}. Did you mean `ottla {near}`?"
     else:
-        said = f"there is no command {name!r}. `ottla --help` lists the commands."
-    sys.stderr.write(f"ottla: {said}\n")
+        sentence = f"there is no command {name!r}. `ottla --help` lists the commands."
+    sys.stderr.write(f"ottla: {sentence}\n")
     return 2
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def with_plain_numbers(kind: str, texts: Mapping[str, str]) -> dict[str, str]:
     """`retention.ms=7d` as `604800000`; Misuse where a unit does not fit. Brokers judge all else.
 
-    `kind`: topic, broker or group.
+    `kind`: topic, broker, group or client-metrics.
     """
     plain, problems = plain_numbers(texts, known_options(kind))
     if problems:
@@ -37,6 +37,10 @@ def known_options(kind: str) -> Mapping[str, Option]:
         return TopicConfig.BY_NAME
     if kind == "group":
         return GroupConfig.BY_NAME
+    if kind == "client-metrics":
+        from ottla.config.client_metrics import ClientMetricsConfig
+
+        return ClientMetricsConfig.BY_NAME
     from ottla.config.known import broker_options
 
     return broker_options()

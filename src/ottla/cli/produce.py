@@ -54,15 +54,15 @@ def _produce(given: Given) -> int:
     paths, words = _inputs(given, words)
     _check(given, words)
     inputs = Inputs(paths, _wishes(given, topic))
-    said = {
+    by_flags = {
         **(read_properties(path) if path else {}),
         **{name: given.need(option) for option, name in _PROPERTIES.items() if option in given},
         **pairs(given.all("property")),
     }
     bootstrap = given.need("bootstrap-server")
-    options = topic_options(topic, bootstrap, said) if paths else None
+    options = topic_options(topic, bootstrap, by_flags) if paths else None
     defaults = {name: given.need(option) for option, name in _PROPERTIES.items() if given.text(option) is not None}
-    properties = {**defaults, "batch.size": str(options.batch_bytes) if options else "131072", **said}
+    properties = {**defaults, "batch.size": str(options.batch_bytes) if options else "131072", **by_flags}
     try:
         producer = RunProducer(bootstrap, producer=producer_settings(properties), settings=client_settings(properties))
     except ValueError as fault:

@@ -133,7 +133,8 @@ VERBS = {
     "set": Command(
         "ottla quota set QUOTA=VALUE... --user NAME",
         "Limit the rates of clients at each broker: producer_byte_rate and consumer_byte_rate in bytes a second, "
-        "controller_mutation_rate in partitions made or deleted a second.",
+        "controller_mutation_rate in partitions made or deleted a second, request_percentage in percent of the time of "
+        "a broker, connection_creation_rate of an ip in connections a second.",
         _set,
         _ENTITY,
         words=(1, 5),

@@ -28,6 +28,8 @@ def _start(given: Given) -> int:
             data=given.text("data"),
             id=given.number("id"),
             join=given.text("join"),
+            brokers=given.text("brokers"),
+            ports_above=given.count("ports-above"),
             memory="memory" in given,
             port=given.number("port"),
             prefer_port=given.number("prefer-port"),
@@ -79,6 +81,13 @@ COMMAND = Command(
             "zookeeper://HOST:PORT,.../CHROOT.",
             "STORE",
         ),
+        Option(
+            "brokers",
+            "Run N brokers, one process and one core each, with a folder each in DIR, on ports one above the other; "
+            "auto: as many as there are cores.",
+            "N|auto",
+        ),
+        Option("ports-above", "", "N", "Integer", default="0", hidden=True),
         Option("memory", "Keep everything in memory; nothing survives."),
         Option("port", "Listen on 127.0.0.1:N; 0 takes a free port and keeps it.", "N", "Integer"),
         Option("prefer-port", "With --port 0: take N rather than another, where it is free.", "N", "Integer"),

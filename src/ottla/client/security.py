@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from ottla.client import oauth
 from ottla.client.settings import Setting, refused
 from ottla.config.jaas import WrongJaas, parse_jaas
 from ottla.config.option import nearest
@@ -16,8 +17,14 @@ from ottla.tls.settings import NAMES, TlsSettings, tls_settings
 from ottla.tls.stores import StoreUnreadable
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
+BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER = "OAUTHBEARER"
+MECHANISMS = (*BY_PASSWORD, OAUTHBEARER)
+_MODULES = {
+    "PlainLoginModule": ("PLAIN",),
+    "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "OAuthBearerLoginModule": (OAUTHBEARER,),
+}
 _LIBRDKAFKA = {
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.ca.pem": "ssl.truststore.certificates",
@@ -35,6 +42,7 @@ OPTIONS = (
     "ssl.protocol",
     *(name for name in NAMES if name != "ssl.client.auth"),
     *_LIBRDKAFKA,
+    *oauth.OPTIONS,
 )
 """The options that are taken, Kafka's and librdkafka's."""
 
@@ -50,6 +58,8 @@ class Security:
     password: str = dataclasses.field(default="", repr=False)
     by_token: bool = False
     """True if the user is a delegation token's id, and the password its HMAC."""
+    tokens: oauth.TokenSource | None = dataclasses.field(default=None, repr=False)
+    """The way to tokens of an identity provider; None for other mechanisms."""
 
     @property
     def has_sasl(self) -> bool:
@@ -74,7 +84,12 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
 
 def security_of(properties: Mapping[str, Any]) -> Security:
     """The security in a client's options; options of other kinds are passed over. ValueError names what is wrong."""
-    texts = {name.replace("_", ".") if "." not in name else name: str(value) for name, value in properties.items()}
+    call = properties.get(oauth.CALLBACK)
+    texts = {
+        name.replace("_", ".") if "." not in name else name: str(value)
+        for name, value in properties.items()
+        if name != oauth.CALLBACK
+    }
     for theirs, name in _LIBRDKAFKA.items():
         if theirs in texts:
             texts.setdefault(name, texts[theirs])
@@ -90,7 +105,12 @@ def security_of(properties: Mapping[str, Any]) -> Security:
     mechanism = texts.get("sasl.mechanism", texts.get("sasl.mechanisms", "GSSAPI")).strip().upper()
     if mechanism not in MECHANISMS:
         raise ValueError(f"sasl.mechanism must be one of {', '.join(MECHANISMS)}, not {mechanism}")
-    return Security(protocol, tls, mechanism, *_credentials(texts, mechanism))
+    jaas = _jaas(texts, mechanism)
+    if mechanism == OAUTHBEARER:
+        return Security(protocol, tls, mechanism, tokens=oauth.source_of(texts, jaas, call))
+    if call is not None:
+        raise ValueError(f"{oauth.CALLBACK} is for sasl.mechanism={OAUTHBEARER}, not for {mechanism}")
+    return Security(protocol, tls, mechanism, *_credentials(texts, jaas, mechanism))
 
 
 def _refuse_unknown(texts: Mapping[str, str]) -> None:
@@ -100,19 +120,26 @@ def _refuse_unknown(texts: Mapping[str, str]) -> None:
         raise ValueError(f"{name} is not an option of this client{nearest(name, OPTIONS)}")
 
 
-def _credentials(texts: Mapping[str, str], mechanism: str) -> tuple[str, str, bool]:
+def _jaas(texts: Mapping[str, str], mechanism: str) -> Mapping[str, str] | None:
+    """The options of the login module, if one is given."""
+    if (line := texts.get("sasl.jaas.config")) is None:
+        return None
+    try:
+        jaas = parse_jaas(line)
+    except WrongJaas as fault:
+        raise ValueError(f"sasl.jaas.config: {fault}") from None
+    if mechanism not in _MODULES.get(jaas.module, ()):
+        raise ValueError(f"sasl.jaas.config: {mechanism} has another login module than {jaas.module}")
+    return jaas.options
+
+
+def _credentials(texts: Mapping[str, str], jaas: Mapping[str, str] | None, mechanism: str) -> tuple[str, str, bool]:
     """The user, the password, and whether they are a delegation token's id and HMAC."""
     by_token = False
     user, password = texts.get("sasl.username"), texts.get("sasl.password")
-    if (said := texts.get("sasl.jaas.config")) is not None:
-        try:
-            jaas = parse_jaas(said)
-        except WrongJaas as fault:
-            raise ValueError(f"sasl.jaas.config: {fault}") from None
-        if mechanism not in _MODULES.get(jaas.module, ()):
-            raise ValueError(f"sasl.jaas.config: {mechanism} has another login module than {jaas.module}")
-        user, password = jaas.options.get("username"), jaas.options.get("password")
-        by_token = jaas.options.get("tokenauth", "").lower() == "true"
+    if jaas is not None:
+        user, password = jaas.get("username"), jaas.get("password")
+        by_token = jaas.get("tokenauth", "").lower() == "true"
         if by_token and mechanism == "PLAIN":
             raise ValueError("sasl.jaas.config: a delegation token logs in by SCRAM, not by PLAIN")
     if not user or not password:
@@ -131,6 +158,6 @@ class SecuritySetting(Setting[Security, "Security | Mapping[str, Any]"]):
         if not isinstance(given, Mapping):
             raise refused(name, given, self.allowed, wrong_type=True)
         for key in given:
-            if str(key) not in OPTIONS:
+            if str(key) not in (*OPTIONS, oauth.CALLBACK):
                 raise ValueError(f"security: {key} is not an option of it{nearest(str(key), OPTIONS)}")
         return security_of(given)

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ottla.cluster.commands import (
-    MIN_IN_SYNC,
+from ottla.cluster.broker_commands import (
     AcceptedStore,
-    AllocateProducerIds,
     BringOnline,
-    CommandWriter,
     DrainBroker,
     FenceBroker,
-    RaiseMetadataVersion,
     RegisterBroker,
     ReplicasByTopic,
     TakeOffline,
     UnfenceBroker,
     UnregisterBroker,
 )
+from ottla.cluster.commands import MIN_IN_SYNC, AllocateProducerIds, CommandWriter, RaiseMetadataVersion
 from ottla.cluster.partitions import (
     IsActive,
     changed_entries,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ottla.cluster.broker_commands import FenceBroker, UnfenceBroker
 from ottla.cluster.brokers import EARLY_FENCES
-from ottla.cluster.commands import Command, FenceBroker, UnfenceBroker
+from ottla.cluster.commands import Command
 from ottla.kernel.ids import BrokerEpoch, BrokerId
 from ottla.metadata.state import Metadata
 

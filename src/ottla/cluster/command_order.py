@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from ottla.cluster.broker_commands import BringOnline, FenceBroker, TakeOffline
 from ottla.cluster.commands import (
     MIN_IN_SYNC,
     AllocateProducerIds,
     AlterReassignment,
-    BringOnline,
     ChangeInSync,
     Command,
     CreateTopic,
     DeposeShortLeader,
     EditConfigs,
     ElectLeader,
-    FenceBroker,
     ResignLeadership,
-    TakeOffline,
     WithdrawReplica,
 )
 

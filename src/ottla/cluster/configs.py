@@ -51,8 +51,8 @@ def _settled(command: EditConfigs, state: Metadata, after: dict[str, str]) -> It
     for topic in state.topics.values():
         edits_it = command.resource_type == TOPIC_RESOURCE and command.resource_name == topic.name
         if edits_it or for_all:
-            said = (after if edits_it else topic.configs).get(MIN_IN_SYNC, of_all)
-            required = least_started_with(state) if said is None else int(said)
+            value = (after if edits_it else topic.configs).get(MIN_IN_SYNC, of_all)
+            required = least_started_with(state) if value is None else int(value)
             for before in topic.partitions:
                 if before.eligible and (now := settled(before, required)) != before:
                     yield later(before, now)

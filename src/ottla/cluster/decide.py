@@ -10,12 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.cluster import acls, brokers, configs, features, partitions, quotas, reassign, tokens, topics, users
+from ottla.cluster.broker_commands import (
+    BringOnline,
+    DrainBroker,
+    FenceBroker,
+    RegisterBroker,
+    TakeOffline,
+    UnfenceBroker,
+    UnregisterBroker,
+)
 from ottla.cluster.commands import (
     AddFirstUsers,
     AllocateProducerIds,
     AlterReassignment,
     BalanceLeaders,
-    BringOnline,
     ChangeInSync,
     Command,
     CommandWriter,
@@ -25,19 +33,13 @@ from ottla.cluster.commands import (
     DeleteAcls,
     DeleteTopic,
     DeposeShortLeader,
-    DrainBroker,
     EditConfigs,
     EditQuotas,
     EditScramKeys,
     ElectLeader,
-    FenceBroker,
     RaiseMetadataVersion,
     RaiseReplication,
-    RegisterBroker,
     ResignLeadership,
-    TakeOffline,
-    UnfenceBroker,
-    UnregisterBroker,
     UpdateFeatures,
     WithdrawReplica,
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 
+from ottla.cluster.broker_commands import RolledBack
 from ottla.cluster.commands import (
     MIN_IN_SYNC,
     BalanceLeaders,
@@ -16,7 +17,6 @@ from ottla.cluster.commands import (
     DeposeShortLeader,
     ElectLeader,
     ResignLeadership,
-    RolledBack,
     WithdrawReplica,
 )
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -345,8 +345,8 @@ def min_in_sync(state: Metadata, topic: Topic, started_with: int | None = None) 
 
     The least, since if a leader committed at a smaller set than is assumed here, leavers would wrongly stay eligible.
     """
-    if (said := _said(state, topic, MIN_IN_SYNC)) is not None:
-        return int(said)
+    if (value := _said(state, topic, MIN_IN_SYNC)) is not None:
+        return int(value)
     return least_started_with(state) if started_with is None else started_with
 
 
@@ -360,8 +360,8 @@ def least_started_with(state: Metadata, broker_id: BrokerId | None = None, given
 
 def unclean_allowed(state: Metadata, topic: Topic) -> bool:
     """The option of the topic, else of all brokers, else true if every broker was started with true."""
-    said = _said(state, topic, UNCLEAN)
-    texts = [said] if said is not None else _started_with(state, UNCLEAN)
+    value = _said(state, topic, UNCLEAN)
+    texts = [value] if value is not None else _started_with(state, UNCLEAN)
     return bool(texts) and all(text.strip().lower() == "true" for text in texts)
 
 

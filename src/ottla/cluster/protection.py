@@ -27,9 +27,9 @@ _HOLDS = {
 
 def is_protected(name: str, configs: Mapping[str, str]) -> bool:
     """True if a topic with these options of its own is not to be deleted or emptied."""
-    said = configs.get(PROTECTION, "auto").strip().lower()
-    if said in ("true", "false"):
-        return said == "true"
+    setting = configs.get(PROTECTION, "auto").strip().lower()
+    if setting in ("true", "false"):
+        return setting == "true"
     return name in INTERNAL_TOPICS or (name in _SCHEMAS and _keeps_records(configs))
 
 
@@ -50,10 +50,10 @@ def policy_refused(name: str, before: Mapping[str, str] | None, after: Mapping[s
     `before`: the topic's own options up to now; None for a new topic.
     """
     before = before or {}
-    said, kept = after.get(PROTECTION, "auto").strip().lower(), _keeps_records(before)
-    guarded = name in _ALWAYS_COMPACTED or (kept and (said == "true" or name in _SCHEMAS))
+    setting, kept = after.get(PROTECTION, "auto").strip().lower(), _keeps_records(before)
+    guarded = name in _ALWAYS_COMPACTED or (kept and (setting == "true" or name in _SCHEMAS))
     as_before = bool(before) and before.get(_POLICY) == after.get(_POLICY)
-    if said == "false" or not guarded or as_before or _keeps_records(after):
+    if setting == "false" or not guarded or as_before or _keeps_records(after):
         return None
     return ApiError(
         ErrorCode.POLICY_VIOLATION,
@@ -64,8 +64,8 @@ def policy_refused(name: str, before: Mapping[str, str] | None, after: Mapping[s
 
 def _keeps_records(configs: Mapping[str, str]) -> bool:
     """True if the topic says itself that retention deletes nothing."""
-    said = configs.get(_POLICY)
-    return said is not None and "delete" not in [part.strip() for part in said.split(",")]
+    policy = configs.get(_POLICY)
+    return policy is not None and "delete" not in [part.strip() for part in policy.split(",")]
 
 
 def _content(name: str) -> str:

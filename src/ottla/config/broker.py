@@ -94,11 +94,23 @@ class BrokerConfig(OptionSet):
     )
     max_connections: int = option(
         "max.connections", INT_MAX, OptionKind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
-        doc="Connections this broker accepts at a time.",
+        doc="Connections this broker accepts at a time; listener.name.NAME.max.connections is that of one listener.",
     )
     max_connections_per_ip: int = option(
         "max.connections.per.ip", INT_MAX, OptionKind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
         doc="Connections this broker accepts from one address at a time.",
+    )
+    max_connections_per_ip_overrides: str = option(
+        "max.connections.per.ip.overrides", "", OptionKind.STRING, check=checks.ip_overrides, scope=Scope.CLUSTER_WIDE,
+        doc="The limits of single addresses in place of max.connections.per.ip, as IP:COUNT,...",
+    )
+    max_connection_creation_rate: int = option(
+        "max.connection.creation.rate", INT_MAX, OptionKind.INT, check=at_least(0), scope=Scope.CLUSTER_WIDE,
+        doc="Connections a second above which this broker accepts later, by a second at the most.",
+    )
+    telemetry_max_bytes: int = option(
+        "telemetry.max.bytes", 1 * MiB, OptionKind.INT, check=between(1, 3 * MiB),
+        doc="The most bytes of metrics that a client may push, as they come and decompressed.",
     )
     fetch_max_bytes: int = option(
         "fetch.max.bytes", 55 * MiB, OptionKind.INT, check=at_least(1024),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from ottla.config.option import Value, one_of, some_of
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -55,6 +57,22 @@ def user_and_password(value: Value) -> str | None:
     if isinstance(value, str) and not all(value.partition(":")):
         return "it is not USER:PASSWORD"
     return None
+
+
+def ip_overrides(value: Value) -> str | None:
+    for part in str(value).split(","):
+        ip, _, count = part.strip().rpartition(":")
+        if part.strip() and not (_is_address(ip) and count.isascii() and count.isdigit() and len(count) <= 10):
+            return f"{part.strip()} is not IP:COUNT; addresses are compared, not host names"
+    return None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def replica_selector(value: Value) -> str | None:

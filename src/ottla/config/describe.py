@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.config.group import GroupConfig
+from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.option import Option, OptionKind, OptionSet
 from ottla.config.resolve import ConfigLayer, Layers
 from ottla.config.topic import TopicConfig
@@ -71,6 +71,13 @@ def describe_group(
     return _describe_set(layers.group(overrides), overrides, ConfigLayer.GROUP_CONFIG, layers, names)
 
 
+def describe_client_metrics(
+    texts: Mapping[str, str], layers: Layers, names: Iterable[str] | None = None
+) -> list[DescribedOption]:
+    """Every option of a subscription to clients' metrics, or those named."""
+    return _describe_set(ClientMetricsConfig.of_texts(texts), texts, ConfigLayer.CLIENT_METRICS_CONFIG, layers, names)
+
+
 def describe_broker(layers: Layers, names: Iterable[str] | None = None) -> list[DescribedOption]:
     """Every option of this broker, or those named; those in effect, its dynamic ones among them.
 
@@ -89,15 +96,15 @@ def describe_broker_defaults(layers: Layers, names: Iterable[str] | None = None)
     found = []
     for declared in _wanted(_broker_options().values(), names):
         if declared.name in layers.default_dynamic:
-            said = DescribedSynonym(
+            synonym = DescribedSynonym(
                 declared.name, layers.default_dynamic[declared.name], ConfigLayer.DYNAMIC_DEFAULT_BROKER_CONFIG
             )
-            found.append(_described(declared, [said], read_only=declared.scope.value == "read-only"))
+            found.append(_described(declared, [synonym], read_only=declared.scope.value == "read-only"))
     return found
 
 
 def _describe_set(
-    config: TopicConfig | GroupConfig,
+    config: OptionSet,
     overrides: Mapping[str, str],
     own: ConfigLayer,
     layers: Layers,
@@ -106,7 +113,7 @@ def _describe_set(
     found = []
     for declared in _wanted(type(config).OPTIONS, names):
         synonyms = _broker_synonyms_of(declared, layers)
-        if not declared.synonyms and own is ConfigLayer.GROUP_CONFIG:
+        if not declared.synonyms and own is not ConfigLayer.DYNAMIC_TOPIC_CONFIG:
             synonyms = [DescribedSynonym(declared.name, declared.text(declared.default), ConfigLayer.DEFAULT_CONFIG)]
         if declared.name in overrides:
             text = declared.text(declared.parse(overrides[declared.name]))

@@ -11,8 +11,9 @@ from functools import cache
 from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.option import Check, Option, OptionKind, OptionStatus, Scope, at_least
-from ottla.config.security import SecurityConfig
+from ottla.config.security import LISTENER_OPTIONS
 from ottla.config.topic import TopicConfig
+from ottla.config.zookeeper import ZookeeperConfig
 
 _SCOPES = {"R": Scope.READ_ONLY, "P": Scope.PER_BROKER, "C": Scope.CLUSTER_WIDE}
 _WHY = (
@@ -22,6 +23,8 @@ _WHY = (
     ("internal.", "An internal option of Apache Kafka."),
     ("remote.", "Tiered storage is not there."),
     ("log.local.", "Tiered storage is not there."),
+    ("sasl.login.", "Brokers prove themselves to one another by the cluster's own secret."),
+    ("sasl.oauthbearer.", "Brokers prove themselves to one another by the cluster's own secret."),
     ("sasl.", "The mechanisms here have no use for it."),
     ("ssl.", "TLS is OpenSSL's here, which has no use for it."),
     ("security.", "Brokers prove themselves to one another by the cluster's own secret."),
@@ -35,7 +38,6 @@ _WHY = (
     ("controller.quota.", "Quotas count over eleven samples of a second."),
     ("metric", "Metrics are served in Prometheus' text format; there are no reporters."),
     ("kafka.metrics", "Metrics are served in Prometheus' text format; there are no reporters."),
-    ("telemetry.", "Client telemetry is not collected."),
 )
 """By prefix, the first that fits: why an option has no effect."""
 _OLDER_ID = Option("broker.id", -1, OptionKind.INT, doc="The older name of node.id, which counts where both are given.")
@@ -61,7 +63,10 @@ _LEAST_WHOLE = {"log.retention.hours": -1, "log.retention.minutes": -1, "log.rol
 @cache
 def broker_options() -> Mapping[str, Option]:
     """Every broker option by name, in the order of names."""
-    options = {declared.name: declared for declared in (*BrokerConfig.OPTIONS, *SecurityConfig.OPTIONS)}
+    options = {
+        declared.name: declared
+        for declared in (*BrokerConfig.OPTIONS, *LISTENER_OPTIONS.values(), *ZookeeperConfig.OPTIONS)
+    }
     for declared in _topic_defaults():
         options.setdefault(declared.name, declared)
     options[_OLDER_ID.name] = _OLDER_ID
@@ -199,8 +204,6 @@ log.cleaner.threads INT 1 C
 log.dir.failure.timeout.ms LONG 30000 R
 log.flush.start.offset.checkpoint.interval.ms INT 60000 R
 log.initial.task.delay.ms LONG 30000 RI
-max.connection.creation.rate INT 2147483647 C
-max.connections.per.ip.overrides STRING '' C
 metadata.log.dir STRING ~ R
 metadata.log.max.record.bytes.between.snapshots LONG 20971520 R
 metadata.log.max.snapshot.interval.ms LONG 3600000 R
@@ -292,20 +295,9 @@ sasl.oauthbearer.assertion.private.key.passphrase PASSWORD ~ R
 sasl.oauthbearer.assertion.template.file STRING ~ R
 sasl.oauthbearer.client.credentials.client.id STRING ~ R
 sasl.oauthbearer.client.credentials.client.secret PASSWORD ~ R
-sasl.oauthbearer.clock.skew.seconds INT 30 R
-sasl.oauthbearer.expected.audience LIST '' R
-sasl.oauthbearer.expected.issuer STRING ~ R
-sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000 R
-sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000 R
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100 R
-sasl.oauthbearer.jwks.endpoint.url STRING ~ R
 sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever R
-sasl.oauthbearer.jwt.validator.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator R
 sasl.oauthbearer.scope STRING ~ R
-sasl.oauthbearer.scope.claim.name STRING scope R
-sasl.oauthbearer.sub.claim.name STRING sub R
 sasl.oauthbearer.token.endpoint.url STRING ~ R
-sasl.server.callback.handler.class CLASS ~ R
 security.inter.broker.protocol STRING PLAINTEXT R
 security.providers STRING ~ R
 server.max.startup.time.ms LONG 9223372036854775807 RI
@@ -336,7 +328,6 @@ ssl.protocol STRING TLSv1.3 P
 ssl.provider STRING ~ P
 ssl.secure.random.implementation STRING ~ P
 ssl.trustmanager.algorithm STRING PKIX P
-telemetry.max.bytes INT 1048576 R
 transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000 R
 transaction.partition.verification.enable BOOLEAN true C
 transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000 R

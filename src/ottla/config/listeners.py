@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,13 +32,22 @@ def unsafe_listeners(texts: Mapping[str, str]) -> list[str]:
 
     One whose name is not in the map may have asked for it under a name that was mistyped there.
     """
-    from ottla.config.security import PLAINTEXT, listener_security, protocol_of, protocols, unknown_listener_options
+    from ottla.config.connection_limits import limits_problems
+    from ottla.config.security import (
+        PLAINTEXT,
+        listener_security,
+        protocol_of,
+        protocols,
+        texts_of,
+        unknown_listener_options,
+    )
 
     problems, names = [], []
     given = tuple(listener.strip() for listener in texts.get("listeners", "").split(",") if "://" in listener)
     for listener in without(texts.get("controller.listener.names", ""), named_as_kafka_does(given)):
         name = listener.partition("://")[0]
         names.append(name)
+        problems += limits_problems(name, texts_of(texts, name))
         protocol = protocol_of(name, texts)
         if not protocol and name in protocols(texts):
             problems.append(f"listener.security.protocol.map: there is no protocol {protocols(texts)[name]}")
@@ -61,6 +71,39 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.partition("%")[0]).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def with_ports_above(texts: Mapping[str, str], by: int) -> dict[str, str]:
+    """The options of a broker whose listeners lie `by` ports above those that the options name; 0 stays a free port."""
+    from ottla.config.broker import BrokerConfig
+
+    default = ",".join(BrokerConfig().listeners)
+    moved = {
+        "listeners": texts.get("listeners", default),
+        "advertised.listeners": texts.get("advertised.listeners", ""),
+    }
+    return {**texts, **{name: _ports_above(text, by) for name, text in moved.items() if by and text}}
+
+
+def _ports_above(text: str, by: int) -> str:
+    parted = (listener.strip().rpartition(":") for listener in text.split(","))
+    return ",".join(f"{start}:{int(port) + by if int(port) else 0}" for start, _, port in parted)
+
+
+def no_room_for(texts: Mapping[str, str], brokers: int) -> str | None:
+    """The reason why so many brokers cannot listen one port above the other, or None."""
+    highest = with_ports_above(texts, brokers - 1).get("listeners")
+    taken = sorted(port for text in (highest or "").split(",") if (port := int(text.rpartition(":")[2] or 0)))
+    if any(port > 65535 for port in taken):
+        return f"listeners: {brokers} brokers take ports one above the other, and there is none above 65535"
+    near = [(low, high) for low, high in pairwise(taken) if high - low < brokers]
+    if near:
+        low, high = (port - brokers + 1 for port in near[0])
+        return (
+            f"listeners: ports {low} and {high} leave no room for {brokers} brokers, which take ports one above the "
+            f"other: put them {brokers} apart"
+        )
+    return None
 
 
 def secured_listeners(texts: Mapping[str, str]) -> list[str]:

@@ -89,8 +89,8 @@ def _chosen(
                 f"profile {named} has no {key.replace('_', ' ')}: `ottla profile add --replace` gives it one"
             )
         return ChosenAddress(address, f"profile {named}", found.command_config)
-    if said := environment.get(variable):
-        return ChosenAddress(said, variable)
+    if from_variable := environment.get(variable):
+        return ChosenAddress(from_variable, variable)
     profiles = read_profiles(environment)
     if profiles.in_use is not None and (address := getattr(used := profiles.find(profiles.in_use), key)):
         return ChosenAddress(address, f"profile {profiles.in_use}, in use", used.command_config)
@@ -148,14 +148,14 @@ def parse_profiles(text: str) -> Profiles:
 
 
 def _profile(name: str, table: Mapping[str, object]) -> Profile:
-    said: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for key, value in table.items():
         if key not in _KEYS:
             raise ValueError(f"profile {name}: unknown key {key}{nearest(key, _KEYS)}")
         if not isinstance(value, str):
             raise ValueError(f"profile {name}: {key} is a text")
-        said[key] = value
-    return Profile(**said)
+        texts[key] = value
+    return Profile(**texts)
 
 
 def checked_name(name: str) -> str:

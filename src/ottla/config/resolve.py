@@ -42,6 +42,7 @@ class ConfigLayer(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    CLIENT_METRICS_CONFIG = 7
     GROUP_CONFIG = 8
 
 
@@ -64,6 +65,7 @@ def read_static(
     variables live too. Options without effect are named in one warning.
     """
     from ottla.config.known import broker_options
+    from ottla.config.zookeeper import zookeeper_tls
 
     known = broker_options()
     problems: list[str] = []
@@ -90,6 +92,7 @@ def read_static(
     texts, wrong_units = plain_numbers(texts, known)
     problems += wrong_units or _wrong_values(texts, known)
     problems += unsafe_listeners(texts)
+    problems += [] if problems else zookeeper_tls(texts)[1]
     problems += [] if problems else _at_odds(Layers(texts).broker())
     if problems:
         raise ConfigError(*problems)
@@ -142,8 +145,8 @@ class Layers:
         declared = broker_options().get(name)
         if declared is None:
             return None
-        said = self.given(name)
-        value = declared.parse(said[0][1]) if said else declared.default
+        texts = self.given(name)
+        value = declared.parse(texts[0][1]) if texts else declared.default
         return value if isinstance(value, int) else None
 
     def broker(self) -> BrokerConfig:
@@ -174,8 +177,8 @@ class Layers:
     def _inherited(self, declared: Option) -> str | None:
         """The value that the broker options give; of several units the finest that is set wins."""
         for synonym in declared.synonyms:
-            if said := self.given(synonym.name):
-                text = said[0][1].strip()
+            if texts := self.given(synonym.name):
+                text = texts[0][1].strip()
                 return text if synonym.factor == 1 else str(_longer(int(text), synonym.factor))
         return None
 

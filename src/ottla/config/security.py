@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from ottla.config.connection_limits import OF_LISTENERS
 from ottla.config.jaas import Jaas, WrongJaas, parse_jaas
 from ottla.config.listeners import named_as_kafka_does, without
+from ottla.config.oauth import OauthConfig, OauthSettings, oauth_settings, wrong_values
 from ottla.config.option import ConfigError, OptionKind, OptionSet, Scope, at_least, nearest, one_of, option
 from ottla.tls.settings import TlsSettings, tls_settings
 
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
 PROTOCOLS = {PLAINTEXT: 0, SSL: 1, SASL_PLAINTEXT: 2, SASL_SSL: 3}
 """Security protocols with their numbers in the metadata."""
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _MODULES = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
 }
 _LISTENER = "listener.name."
 
@@ -109,6 +112,10 @@ class SecurityConfig(OptionSet):
     # fmt: on
 
 
+LISTENER_OPTIONS = {**SecurityConfig.BY_NAME, **OauthConfig.BY_NAME}
+"""Every option that a listener may have of its own, by name."""
+
+
 class ListenerSecurity(NamedTuple):
     """The security of one listener. Not to be printed: some of it is secret."""
 
@@ -122,6 +129,8 @@ class ListenerSecurity(NamedTuple):
     """The longest session by mechanism; 0: no limit."""
     most_bytes: int
     failed_delay_ms: int
+    oauth: OauthSettings | None = None
+    """The tokens that OAUTHBEARER takes; None where the listener does not offer it."""
 
     @property
     def has_sasl(self) -> bool:
@@ -148,8 +157,8 @@ def protocols(texts: Mapping[str, str]) -> dict[str, str]:
 
 def protocol_of(name: str, texts: Mapping[str, str]) -> str:
     """A listener's protocol; empty where it has none that is known."""
-    said = protocols(texts).get(name, name if name in PROTOCOLS else "")
-    return said if said in PROTOCOLS else ""
+    protocol = protocols(texts).get(name, name if name in PROTOCOLS else "")
+    return protocol if protocol in PROTOCOLS else ""
 
 
 def client_listeners(texts: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -184,8 +193,11 @@ def listener_security(texts: Mapping[str, str], listener: str) -> tuple[Listener
     mechanisms: tuple[str, ...] = ()
     users: dict[str, str] = {}
     reauth = {}
+    oauth = None
     if protocol in (SASL_PLAINTEXT, SASL_SSL):
         mechanisms = tuple(each.upper() for each in config.sasl_enabled_mechanisms)
+        wrong_oauth = wrong_values(own)
+        problems += wrong_oauth
         for mechanism in mechanisms:
             if mechanism not in MECHANISMS:
                 problems.append(f"sasl.enabled.mechanisms: {mechanism} is not there, only {', '.join(MECHANISMS)}")
@@ -193,6 +205,9 @@ def listener_security(texts: Mapping[str, str], listener: str) -> tuple[Listener
             jaas, wrong_jaas = _jaas(own, mechanism)
             problems += [] if wrong_jaas is None else [wrong_jaas]
             reauth[mechanism] = _reauth(own, mechanism, config, problems)
+            if mechanism == "OAUTHBEARER" and wrong_jaas is None and not wrong_oauth:
+                oauth, missing = oauth_settings(own, jaas)
+                problems += missing
             if mechanism == "PLAIN" and wrong_jaas is None:
                 users = {} if jaas is None else _users(jaas)
                 if not users:
@@ -209,6 +224,7 @@ def listener_security(texts: Mapping[str, str], listener: str) -> tuple[Listener
         reauth,
         config.sasl_server_max_receive_size,
         config.connection_failed_authentication_delay_ms,
+        oauth,
     )
     return found, [f"listener {listener}: {wrong}" for wrong in problems]
 
@@ -224,12 +240,13 @@ def unknown_listener_options(texts: Mapping[str, str], listeners: Iterable[str])
         if listener.lower() not in names:
             problems.append(f"{name}: there is no listener {listener.upper()}{nearest(listener.lower(), names)}")
             continue
-        mechanism = next((each for each in MECHANISMS if rest.lower().startswith(each.lower() + ".")), "")
+        mechanism = next((each for each in MECHANISMS if rest.startswith(each.lower() + ".")), "")
         option_name = rest[len(mechanism) + 1 :] if mechanism else rest
-        if option_name not in SecurityConfig.BY_NAME:
-            problems.append(
-                f"{name}: no listener has the option {option_name}{nearest(option_name, SecurityConfig.BY_NAME)}"
-            )
+        known = (*LISTENER_OPTIONS, *OF_LISTENERS)
+        if option_name in OauthConfig.BY_NAME and mechanism not in ("", "OAUTHBEARER"):
+            problems.append(f"{name}: {mechanism} has no use for it")
+        elif option_name not in known or (mechanism and option_name in OF_LISTENERS):
+            problems.append(f"{name}: no listener has the option {option_name}{nearest(option_name, known)}")
     return problems
 
 

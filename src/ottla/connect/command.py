@@ -67,10 +67,10 @@ def _without_file(given: Given, port: int) -> WorkerSettings:
     """The settings of a worker by the command line, or by the profile in use."""
     from ottla.connect.distributed import settings_for
 
-    said, config = given.text("bootstrap-server"), given.text("command-config")
-    chosen = ChosenAddress(said, "-b", "") if said else bootstrap_servers(os.environ, None)
+    asked, config = given.text("bootstrap-server"), given.text("command-config")
+    chosen = ChosenAddress(asked, "-b", "") if asked else bootstrap_servers(os.environ, None)
     client = read_properties(path) if (path := config or chosen.command_config) else {}
-    return settings_for((None if said else config and client.get("bootstrap.servers")) or chosen.address, port, client)
+    return settings_for((None if asked else config and client.get("bootstrap.servers")) or chosen.address, port, client)
 
 
 async def _run_alone(worker: Mapping[str, str], configs: Sequence[Mapping[str, str]]) -> int:

@@ -45,9 +45,9 @@ async def answer(desk: Desk, name: str, changing: Changing, form: PageQuery) -> 
     """The question, or what was done once `confirm` is yes."""
     change = await changing(desk, form)
     if form.flag("confirm"):
-        said = await change.carry_out()
+        sentence = await change.carry_out()
         desk.changed()
-        return View("done.html", change.title, {"said": said, "command": change.command, "back": change.back})
+        return View("done.html", change.title, {"sentence": sentence, "command": change.command, "back": change.back})
     fields = {key: text for key, text in form.given.items() if key not in ("token", "confirm")} | dict(change.settled)
     values = {
         "name": name,

@@ -16,7 +16,7 @@ from ottla.cli.command import Command, registry_address
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option
-from ottla.client.security import MECHANISMS
+from ottla.client.security import BY_PASSWORD
 from ottla.console.desk import ConsoleSetting, links
 from ottla.console.masks import Masks, mask
 
@@ -172,7 +172,7 @@ COMMAND = Command(
             "login",
             "Users log in as users of the brokers, by this mechanism; each may do what the brokers let that user do.",
             "MECHANISM",
-            choices=MECHANISMS,
+            choices=BY_PASSWORD,
         ),
         Option("ssl-config", "Serve HTTPS by the ssl.* options in this file, a server.properties too.", "FILE"),
         Option("with-parent", "End when standard input does.", hidden=True),

@@ -13,7 +13,7 @@ from ottla.client.model import EARLIEST, LATEST, OffsetAtTime
 from ottla.console.desk import Desk
 from ottla.console.view import PageQuery, View
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 from ottla.web.exchange import HttpError, Request, Response
 
 if TYPE_CHECKING:

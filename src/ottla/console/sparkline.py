@@ -11,10 +11,10 @@ WIDTH, HEIGHT = 160, 32
 def sparkline(values: Sequence[float], label: str) -> str:
     """A line from the oldest value to the newest, from 0 to the greatest; a sentence says it to those who hear it."""
     top = max(values, default=0.0)
-    said = f"{label}: {shown(values[-1])} now, at most {shown(top)}" if values else f"{label}: not measured yet"
+    caption = f"{label}: {shown(values[-1])} now, at most {shown(top)}" if values else f"{label}: not measured yet"
     head = (
         f'<svg class="spark" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
-        f'aria-label="{escape(said)}" preserveAspectRatio="none">'
+        f'aria-label="{escape(caption)}" preserveAspectRatio="none">'
     )
     if len(values) < 2:
         return f"{head}</svg>"

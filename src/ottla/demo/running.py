@@ -1,37 +1,28 @@
-"""A broker in an empty folder, as a process of its own, for as long as the demo lasts."""
+"""The pipeline's file, run by `ottla pipeline run` as a process of its own."""
 
 from __future__ import annotations
 
-import contextlib
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-READY = " ready: "
+FILE = Path(__file__).with_name("flights.yaml")
 
 
-@contextlib.contextmanager
-def broker(folder: Path) -> Iterator[str]:
-    """`ottla start` on a free port; yields the address that its one line names, and stops it afterwards."""
-    folder.mkdir(parents=True)
-    log_path = folder.with_suffix(".log")
-    command = [ottla(), "start", "--data", str(folder), "--port", "0", "--http-port", "0"]
-    with log_path.open("wb") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True)
-    try:
+def run_pipeline(folder: Path, say: Callable[[str], None]) -> tuple[int, Path]:
+    """Run the file in a folder until all its parts have ended; each line is said. The exit status and the file."""
+    file = folder / FILE.name
+    shutil.copy(FILE, file)
+    command = [ottla(), "pipeline", "run", str(file)]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        if READY not in line:
-            raise RuntimeError(f"the broker did not start; its words are in {log_path}")
-        yield line.rpartition(READY)[2].strip()
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        for line in process.stdout:
+            say(line.rstrip())
+    return process.returncode, file
 
 
 def ottla() -> str:

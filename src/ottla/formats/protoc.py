@@ -14,6 +14,7 @@ import importlib.resources
 import tempfile
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from google.protobuf import (
@@ -125,7 +126,7 @@ def compiled(schema: WriterSchema) -> FileDescriptor:
     try:
         if serialized is not None:
             return _linked(serialized, dict(schema.named_references))
-        files = _compile(schema.text, dict(schema.named_references))
+        files = _compile(schema.text, schema.named_references)
         pool = descriptor_pool.DescriptorPool()
         for file in files:
             pool.Add(file)
@@ -181,18 +182,19 @@ def _dependency(name: str, references: dict[str, str]) -> FileDescriptorProto:
     if name in references:
         found = _serialized(references[name])
         if found is None:
-            return _compile(references[name], references, name=name)[-1]
+            return _compile(references[name], tuple(references.items()), name=name)[-1]
         found.name = name
         return found
     if name in BUILT_IN:
-        return _compile(BUILT_IN[name], {}, name=name)[-1]
+        return _compile(BUILT_IN[name], (), name=name)[-1]
     raise SchemaFault(f"the Protobuf schema imports {name}, which is none of its references")
 
 
-def _compile(text: str, references: dict[str, str], name: str = MAIN) -> list[FileDescriptorProto]:
-    """protoc's descriptors of the text and its imports, each behind those it needs."""
+@lru_cache(maxsize=256)
+def _compile(text: str, references: tuple[tuple[str, str], ...], name: str = MAIN) -> list[FileDescriptorProto]:
+    """protoc's descriptors of the text and its imports, each behind those it needs. They are not to be changed."""
     try:
-        return run_protoc(name, {**references, name: text})
+        return run_protoc(name, {**dict(references), name: text})
     except ProtocRefused as fault:
         raise SchemaFault(f"protoc refuses the Protobuf schema: {str(fault)[:500]}") from None
 

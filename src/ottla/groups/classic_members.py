@@ -39,13 +39,13 @@ def join(groups: ConsumerGroups, group: ConsumerGroup, request: JoinGroupRequest
         turn.answer(before)
         return
     try:
-        said = read_subscription(request.protocols[0].metadata, groups.topics)
+        subscription = read_subscription(request.protocols[0].metadata, groups.topics)
     except MalformedMessage:
         turn.answer(_refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return
-    asked = _updated(before, request, said, turn.caller)
+    asked = _updated(before, request, subscription, turn.caller)
     trial, settings = Trial(group), groups.settings_of(group.group_id)
-    advanced = advance(trial, before, asked, said.owned, turn.now, settings, groups.around)
+    advanced = advance(trial, before, asked, subscription.owned, turn.now, settings, groups.around)
     if advanced is None:
         turn.answer(_refused(ErrorCode.UNKNOWN_MEMBER_ID))
         return
@@ -101,17 +101,17 @@ def _writable(request: JoinGroupRequest, caller: Caller) -> bool:
 
 
 def _updated(
-    before: ConsumerMember, request: JoinGroupRequest, said: EmbeddedSubscription, caller: Caller
+    before: ConsumerMember, request: JoinGroupRequest, subscription: EmbeddedSubscription, caller: Caller
 ) -> ConsumerMember:
     """The member with all values of the request; it names no assignor, and no regular expression."""
     timeout_ms = request.rebalance_timeout_ms
     return replace(
         before,
         instance_id=before.instance_id if request.group_instance_id is None else request.group_instance_id,
-        rack_id=before.rack_id if said.rack_id is None else said.rack_id,
+        rack_id=before.rack_id if subscription.rack_id is None else subscription.rack_id,
         client_id=caller.client_id,
         client_host=caller.client_host,
-        topics=said.topics,
+        topics=subscription.topics,
         regex="",
         rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         assignor=None,

@@ -40,18 +40,18 @@ def read_subscription(metadata: bytes, topics: Topics) -> EmbeddedSubscription:
     """
     view, version = memoryview(metadata), _version(metadata)
     try:
-        said = decoder(ConsumerProtocolSubscription, version)(view, _INT16.size)[0]
+        read = decoder(ConsumerProtocolSubscription, version)(view, _INT16.size)[0]
     except MalformedMessage:
-        said = decoder(ConsumerProtocolSubscription, 0)(view, _INT16.size)[0]
-    return EmbeddedSubscription(frozenset(said.topics), _by_id(said.owned_partitions, topics), said.rack_id)
+        read = decoder(ConsumerProtocolSubscription, 0)(view, _INT16.size)[0]
+    return EmbeddedSubscription(frozenset(read.topics), _by_id(read.owned_partitions, topics), read.rack_id)
 
 
 def read_assignment(assignment: bytes, topics: Topics) -> Partitions:
     """The partitions in a member's assignment, of topics that exist; no bytes are no partitions."""
     if not assignment:
         return {}
-    said = decoder(ConsumerProtocolAssignment, _version(assignment))(memoryview(assignment), _INT16.size)[0]
-    return _by_id(said.assigned_partitions, topics)
+    read = decoder(ConsumerProtocolAssignment, _version(assignment))(memoryview(assignment), _INT16.size)[0]
+    return _by_id(read.assigned_partitions, topics)
 
 
 def write_assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics, *, metadata: bytes) -> bytes:

@@ -35,16 +35,18 @@ def upgraded(group: Group, topics: Topics) -> ConsumerGroup:
     made = ConsumerGroup(group.group_id)
     made.epoch = made.assignment_epoch = max(group.generation, FIRST_EPOCH)
     known = [member for member in group.members.values() if not member.is_new]
-    said = {member.member_id: read_subscription(member.protocols[0].metadata, topics) for member in known}
-    owned = _owned(known, said, topics)
+    subscriptions = {member.member_id: read_subscription(member.protocols[0].metadata, topics) for member in known}
+    owned = _owned(known, subscriptions, topics)
     for member in known:
         partitions = owned[member.member_id]
         made.target[member.member_id] = partitions
-        made.put_member(_as_consumer(member, said[member.member_id], partitions, made.epoch))
+        made.put_member(_as_consumer(member, subscriptions[member.member_id], partitions, made.epoch))
     return made
 
 
-def _owned(members: Iterable[Member], said: dict[str, EmbeddedSubscription], topics: Topics) -> dict[str, Partitions]:
+def _owned(
+    members: Iterable[Member], subscriptions: dict[str, EmbeddedSubscription], topics: Topics
+) -> dict[str, Partitions]:
     """The partitions that each member may be reading, each of one member only.
 
     These are its assignment, and the partitions that it named as its own when it joined, if they are assigned to no
@@ -55,10 +57,10 @@ def _owned(members: Iterable[Member], said: dict[str, EmbeddedSubscription], top
     for member in members:
         for place in _places(read_assignment(member.assignment, topics)):
             owner.setdefault(place, member.member_id)
-    for member_id, subscription in said.items():
+    for member_id, subscription in subscriptions.items():
         for place in _places(subscription.owned):
             owner.setdefault(place, member_id)
-    found: dict[str, list[tuple[bytes, int]]] = {member_id: [] for member_id in said}
+    found: dict[str, list[tuple[bytes, int]]] = {member_id: [] for member_id in subscriptions}
     for place, member_id in owner.items():
         found[member_id].append(place)
     return {
@@ -70,14 +72,14 @@ def _places(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
     return ((topic, index) for topic, indexes in partitions.items() for index in sorted(indexes))
 
 
-def _as_consumer(member: Member, said: EmbeddedSubscription, owned: Partitions, epoch: int) -> ConsumerMember:
+def _as_consumer(member: Member, subscription: EmbeddedSubscription, owned: Partitions, epoch: int) -> ConsumerMember:
     return ConsumerMember(
         member.member_id,
         instance_id=member.instance_id,
-        rack_id=said.rack_id,
+        rack_id=subscription.rack_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        topics=said.topics,
+        topics=subscription.topics,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         classic=described(member.session_timeout_ms, member.protocols),
         epoch=epoch,

@@ -94,8 +94,8 @@ class Offsets:
         keep_ms = request.retention_time_ms
         expire_ms = -1 if keep_ms == -1 else min(now.wall_ms + keep_ms, _INT64_MAX)
         for topic in request.topics:
-            said = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
-            response.topics.append(said)
+            answered = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id)
+            response.topics.append(answered)
             for partition in topic.partitions:
                 error = ErrorCode.NONE
                 if self.too_long(partition.committed_metadata):
@@ -103,7 +103,7 @@ class Offsets:
                 else:
                     value = _value(partition, topic.topic_id, now.wall_ms, expire_ms)
                     out.write(offset_entry(request.group_id, topic.name, partition.partition_index, value))
-                said.partitions.append(
+                answered.partitions.append(
                     OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
                 )
         return response
@@ -126,15 +126,15 @@ class Offsets:
             asked = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
         for name, topic_id, partitions in asked:
             of_topic = held.get(name, {})
-            said = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
+            answered = OffsetFetchResponseTopics(name=name, topic_id=topic_id)
             for index in partitions:
                 known = of_topic.get(index)
                 if (name, index) in unstable:
-                    said.partitions.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+                    answered.partitions.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
                 elif known is None or _other_topic(known.topic_id, topic_id):
-                    said.partitions.append(_no_offset(index, ErrorCode.NONE))
+                    answered.partitions.append(_no_offset(index, ErrorCode.NONE))
                 else:
-                    said.partitions.append(
+                    answered.partitions.append(
                         OffsetFetchResponsePartitions(
                             partition_index=index,
                             committed_offset=known.offset,
@@ -142,7 +142,7 @@ class Offsets:
                             metadata=known.metadata,
                         )
                     )
-            response.topics.append(said)
+            response.topics.append(answered)
         return response
 
     def delete(self, group: AnyGroup, request: OffsetDeleteRequest, out: GroupDecision) -> OffsetDeleteResponse:
@@ -153,13 +153,13 @@ class Offsets:
             subscribed = group.is_subscribed(topic.name)
             error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             held = self.of(group.group_id).get(topic.name, {})
-            said = OffsetDeleteResponseTopic(name=topic.name)
+            answered = OffsetDeleteResponseTopic(name=topic.name)
             for partition in topic.partitions:
                 index = partition.partition_index
-                said.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+                answered.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
                 if not subscribed and (index in held or (topic.name, index) in unstable):
                     out.write(offset_entry(group.group_id, topic.name, index, None))
-            response.topics.append(said)
+            response.topics.append(answered)
         return response
 
     def delete_all(self, group_id: str, out: GroupDecision) -> None:

@@ -44,8 +44,8 @@ def commit(
     """Write the offsets of topics whose ids are known."""
     response = TxnOffsetCommitResponse()
     for topic in request.topics:
-        said = TxnOffsetCommitResponseTopic(name=topic.name)
-        response.topics.append(said)
+        answered = TxnOffsetCommitResponseTopic(name=topic.name)
+        response.topics.append(answered)
         for partition in topic.partitions:
             error = ErrorCode.NONE
             if offsets.too_long(partition.committed_metadata):
@@ -53,7 +53,7 @@ def commit(
             else:
                 value = _value(partition, topic_ids[topic.name], now.wall_ms)
                 out.write(offset_entry(request.group_id, topic.name, partition.partition_index, value))
-            said.partitions.append(
+            answered.partitions.append(
                 TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error)
             )
     return response

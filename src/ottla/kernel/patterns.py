@@ -38,5 +38,5 @@ def compile_pattern(pattern: str) -> Matcher:
 
 
 def _reason(fault: Exception) -> str:
-    said = fault.args[0] if fault.args else ""
-    return said.decode("utf-8", "replace") if isinstance(said, bytes) else str(fault)
+    first = fault.args[0] if fault.args else ""
+    return first.decode("utf-8", "replace") if isinstance(first, bytes) else str(fault)

@@ -14,8 +14,6 @@ CONNECTION_CREATION_RATE = "connection_creation_rate"
 CLIENT_KEYS = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAGE, CONTROLLER_MUTATION_RATE)
 """The quotas of users and client ids."""
 IP_KEYS = (CONNECTION_CREATION_RATE,)
-ENFORCED = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE)
-"""The quotas that limit something here; others are refused by name."""
 WHOLE = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE)
 """The quotas that are whole numbers."""
 

@@ -180,7 +180,8 @@ class Transport(Protocol):
 class Dialled(Protocol):
     """The broker's side of a connection that it asked for. Everything is called on the loop."""
 
-    def connected(self, transport: Transport) -> None: ...
+    def connected(self, transport: Transport, certificate_hash: bytes = b"") -> None:
+        """`certificate_hash`: the SHA-256 of the other side's certificate, empty without TLS."""
 
     def received(self, frame: memoryview) -> None:
         """One whole answer without its length; the memory is the receiver's own from now on."""

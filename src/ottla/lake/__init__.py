@@ -16,10 +16,10 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.causes import cause, job_errors
 from ottla.lake.options import LOAD, LoadOptions, checked
-from ottla.lake.stores import LakeRefused, lake_url, open_store
 from ottla.lake.wording import in_keywords, told_in_keywords
 from ottla.rows.connections import cluster
 from ottla.rows.workers import TaskFailed
+from ottla.stores import LakeRefused, lake_url, open_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -245,7 +245,7 @@ def _repeat(loader: Loader, seconds: float, stop: threading.Event) -> None:
 def passing() -> tuple[type[Exception], ...]:
     """The types of errors after which a load may succeed another time."""
     from ottla.client.registry_client import RegistryUnavailable
-    from ottla.lake.stores import StoreUnreachable
+    from ottla.stores import StoreUnreachable
 
     return (ApiError, ClientError, StoreUnreachable, RegistryUnavailable, *job_errors())
 

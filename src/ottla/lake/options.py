@@ -11,7 +11,7 @@ from typing import TypedDict, cast
 
 from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.jobs.options import JobOption, JobOptionKind, JobOptions, KeptFor, OptionRefused
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 
 class LoadOptions(TypedDict, total=False):

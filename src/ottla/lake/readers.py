@@ -24,7 +24,7 @@ from ottla.lake.columns.layout import folder_of
 from ottla.lake.columns.renamed import renamed_rows
 from ottla.lake.notes import schema_file
 from ottla.lake.notes.schema_file import TopicSchema
-from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
+from ottla.stores import LakeRefused, Store, lake_url, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from ottla.jobs.options import JobOptionKind
 from ottla.lake.options import ARGUMENTS, OPTIONS
-from ottla.lake.stores import LakeRefused
+from ottla.stores import LakeRefused
 
 _KEYWORDS = {option.spelt: (option.name, option.kind) for option in OPTIONS} | {
     f"--{name}": (name, JobOptionKind.TEXT) for name in ARGUMENTS

@@ -19,7 +19,9 @@ class Changes(NamedTuple):
     """True if the cluster uses a feature at another level."""
     quotas: bool = False
     """True if a quota is another one."""
+    acls: bool = False
+    """True if an ACL was added or removed."""
 
     @property
     def any(self) -> bool:
-        return bool(self.everything or self.topics or self.brokers or self.configs or self.features or self.quotas)
+        return any(self)

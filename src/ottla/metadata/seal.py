@@ -50,16 +50,16 @@ def read_entry(stored: LogEntry, *, required: bool = False) -> log.MetadataEntry
     UnknownEntry where a newer release wrote it.
     """
     place, data = stored
-    form, bare, said = data[2:4], data[: -_CRC.size], data[-_CRC.size :]
-    if len(said) < _CRC.size:
+    form, bare, checksum = data[2:4], data[: -_CRC.size], data[-_CRC.size :]
+    if len(checksum) < _CRC.size:
         raise MalformedMessage(f"it has {len(data)} bytes")
     if form == _SEALED:
-        if _CRC.pack(_checksum(bare, place)) != said:
+        if _CRC.pack(_checksum(bare, place)) != checksum:
             raise MalformedMessage("its checksum does not hold")
         return log.decode_entry(bare[:2] + b"\0\0" + bare[4:])
-    if required and _CRC.pack(_checksum(bare, place)) != said:  # a newer form would end in one too
+    if required and _CRC.pack(_checksum(bare, place)) != checksum:  # a newer form would end in one too
         raise MalformedMessage("it carries no checksum that holds")
-    if form != b"\0\0" and _CRC.pack(_checksum(bare[:2] + _SEALED + bare[4:], place)) == said:
+    if form != b"\0\0" and _CRC.pack(_checksum(bare[:2] + _SEALED + bare[4:], place)) == checksum:
         raise MalformedMessage("its header does not fit its checksum")
     return log.decode_entry(data)
 

@@ -23,6 +23,7 @@ from ottla.metadata.tokens import token_of
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 ALL_BROKERS = ""
 METADATA_VERSION = "metadata.version"
@@ -49,7 +50,8 @@ class Metadata:
     """The state that all brokers agree on, as of `version`."""
 
     __slots__ = (
-        "_by_name", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_quotas", "_touched_topics",
+        "_by_name", "_touched_acls", "_touched_brokers", "_touched_configs", "_touched_features", "_touched_quotas",
+        "_touched_topics",
         "acls", "acls_version", "brokers", "brokers_version", "cluster_id", "configs", "features", "next_producer_id",
         "producer_id_owner", "quotas", "scram", "secret", "tokens", "topics", "version",
     )  # fmt: skip
@@ -82,6 +84,7 @@ class Metadata:
         self._touched_brokers = False
         self._touched_features = False
         self._touched_quotas = False
+        self._touched_acls = False
 
     # Questions
 
@@ -164,12 +167,14 @@ class Metadata:
             frozenset(self._touched_configs),
             features=self._touched_features,
             quotas=self._touched_quotas,
+            acls=self._touched_acls,
         )
         self._touched_topics = set()
         self._touched_configs = set()
         self._touched_brokers = False
         self._touched_features = False
         self._touched_quotas = False
+        self._touched_acls = False
         return changes
 
     def _cluster_created(self, version: int, body: log.ClusterCreated) -> None:
@@ -320,12 +325,16 @@ class Metadata:
 
     def _acls_added(self, version: int, body: log.AclsAdded) -> None:
         self.acls.update(dict.fromkeys(map(acl_of, body.acls)))
-        self.acls_version = version
+        self._acls_changed(version)
 
     def _acls_removed(self, version: int, body: log.AclsRemoved) -> None:
         for entry in body.acls:
             self.acls.pop(acl_of(entry), None)
+        self._acls_changed(version)
+
+    def _acls_changed(self, version: int) -> None:
         self.acls_version = version
+        self._touched_acls = True
 
     def _client_quotas_set(self, version: int, body: log.ClientQuotasSet) -> None:
         entity = QuotaEntity(body.user, body.client_id, body.ip)

@@ -19,6 +19,7 @@ from ottla.client.model import EARLIEST, LATEST, CommittedOffset, TopicView
 from ottla.jobs.running_async import AsyncJobRun
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicPartition
+from ottla.mirror.acls import MirroredAcls
 from ottla.mirror.connect_offsets import ConnectOffsets
 from ottla.mirror.copying import LaneCopying
 from ottla.mirror.formats import Heartbeat, OffsetSync
@@ -88,6 +89,7 @@ class _Attempt:
         policy, self.options = self.settings.policy, self.settings.options
         self.notes = MirrorNotes(target, policy.map_topic(self.settings.source.alias))
         self.topics = MirroredTopics(self.settings, source, target, self.notes)
+        self.acls = MirroredAcls(self.settings, source, target)
         self.copying = LaneCopying(source, target, on_lost=self._lost, fetch=self.settings.fetch)
         self.groups = Groups(self.settings, source, target, self.copying.lanes)
         self.connect_offsets = ConnectOffsets(self.settings, target)
@@ -115,6 +117,8 @@ class _Attempt:
         if self.flow.with_groups:
             await topics.ensure_checkpoints()
         await self.refresh()
+        if options["sync.topic.acls.enabled"] and options["sync.topic.acls.interval.seconds"] >= 0:
+            await self.acls.sync()
         self.flow.measures.began(self.settings, self.copying, self.groups)
 
     async def work(self) -> None:
@@ -125,6 +129,7 @@ class _Attempt:
             (True, _TICK_S, self.tick),
             (options["refresh.topics.enabled"], options["refresh.topics.interval.seconds"], self.refresh),
             (options["sync.topic.configs.enabled"], options["sync.topic.configs.interval.seconds"], self.sync_configs),
+            (options["sync.topic.acls.enabled"], options["sync.topic.acls.interval.seconds"], self.acls.sync),
             *(groups.rounds() if self.flow.with_groups else ()),
         ]
         try:

@@ -67,6 +67,8 @@ OPTIONS: Final = ConfigDef(
     _seconds("refresh.topics.interval.seconds", 600, "How often"),
     _flag("sync.topic.configs.enabled", True, "Keep configurations of topics in step"),
     _seconds("sync.topic.configs.interval.seconds", 600, "How often"),
+    _flag("sync.topic.acls.enabled", True, "Make the rules of topics at the target, but for those to write"),
+    _seconds("sync.topic.acls.interval.seconds", 600, "How often"),
     _factor("replication.factor"),
     _factor("offset-syncs.topic.replication.factor"),
     Option("offset.lag.max", Type.LONG, 100, doc="Records between two offset syncs", check=between(least=0)),
@@ -95,7 +97,7 @@ _NO_EFFECT: Final = frozenset(
     (
         "tasks.max", "tasks.max.enforce", "admin.timeout.ms", "forwarding.admin.class", "metric.reporters",
         "consumer.poll.timeout.ms", "metric.names.formats", "refresh.groups.enabled",
-        "refresh.groups.interval.seconds", "sync.topic.acls.enabled", "sync.topic.acls.interval.seconds",
+        "refresh.groups.interval.seconds",
         "config.storage.replication.factor", "offset.storage.replication.factor", "status.storage.replication.factor",
         "dedicated.mode.enable.internal.rest", "listeners", "exactly.once.source.support", "offset.flush.interval.ms",
         "offset.flush.timeout.ms", "key.converter", "value.converter", "header.converter", "plugin.path",

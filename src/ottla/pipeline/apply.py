@@ -14,9 +14,12 @@ from ottla.config.resolve import ConfigLayer
 from ottla.connect.commands.asking import CallFailed, ask, escaped
 from ottla.formats.faults import UnknownSchema
 from ottla.formats.writer import WriterSchema
+from ottla.kernel.acls import Acl, AclFilter
+from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.pipeline.check import schema_of
 from ottla.pipeline.parts import Pipeline
 from ottla.pipeline.plan import PipelineChange, PipelinePlan, Seen, TopicThere, plan
+from ottla.pipeline.rights import acls_of
 
 _NO_SUBJECT = (40401, 40402)
 
@@ -75,19 +78,31 @@ def planned(
     """The plan for what is there now. Without a worker of Connect all connectors are to be made."""
     schemas = declared_schemas(pipeline)
     made = memory.read()
+    acls = [acl for part in pipeline.of("acls") for acl in acls_of(part)]
     names = {part.name for part in pipeline.of("topics")} | set(made.get("topic", ()))
     seen = Seen(
         _topics(admin, names),
         {} if registry is None else _schemas(registry, schemas),
         None if connect is None else _connectors(connect),
+        _acls(admin) if acls or made.get("acl") else frozenset(),
     )
-    found = plan(pipeline.of("topics"), schemas, pipeline.of("connectors"), seen, made, prune=prune)
+    found = plan(pipeline.of("topics"), schemas, pipeline.of("connectors"), seen, made, acls=acls, prune=prune)
     refusals = list(found.refusals)
     if registry is None and schemas:
         refusals.append("topics have schemas, and cluster names no registry: give registry, or start: true")
     elif registry is not None:
         refusals += _incompatible(registry, found.changes)
     return PipelinePlan(found.changes, tuple(refusals), found.left)
+
+
+def _acls(admin: Admin) -> frozenset[Acl] | None:
+    """All that there are; None where the cluster knows none."""
+    try:
+        return frozenset(admin.describe_acls())
+    except ApiError as fault:
+        if fault.code is ErrorCode.SECURITY_DISABLED:
+            return None
+        raise
 
 
 def _topics(admin: Admin, names: set[str]) -> dict[str, TopicThere]:
@@ -171,6 +186,10 @@ def _carry_out(change: PipelineChange, admin: Admin, registry: RegistryClient | 
             _each_done(admin.alter_configs({topic: edits}))
         case "delete", "topic":
             _each_done(admin.delete_topics([change.name]))
+        case "create", "acl":
+            admin.create_acls([change.value])
+        case "delete", "acl":
+            admin.delete_acls([AclFilter(*change.value)])
         case "register", "schema" if registry is not None:
             registry.register(change.name, change.value)
         case "create" | "update", "connector" if connect is not None:

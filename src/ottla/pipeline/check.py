@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.validation import validated
 from ottla.formats.writer import WriterSchema
 from ottla.mirror.options import mirrors_of
+from ottla.pipeline.children import program_words
 from ottla.pipeline.document import Document
 from ottla.pipeline.flows import PartFlow, flow_of
 from ottla.pipeline.parts import KINDS, Pipeline, PipelinePart
+from ottla.pipeline.rights import acls_of
 
 SCHEMAS = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 """Kinds of schemas, by the ends of their files' names."""
@@ -44,29 +47,30 @@ def check(pipeline: Pipeline, document: Document) -> Flows:
     _formats(pipeline, document, flows)
     _circles(pipeline, document, flows)
     _groups(pipeline, document)
+    _after(pipeline, document)
     return flows
 
 
 def kind_of(pipeline: Pipeline, topic: PipelinePart, side: str = "value") -> str:
     """The kind of a topic's values or keys: text, bytes, json, avro, protobuf, jsonschema; empty where none is said."""
-    said = str(topic.values.get(side) or "")
-    if said in KINDS or not said:
-        return said
-    return _VALUES.get(SCHEMAS.get(Path(said).suffix, ""), "")
+    kind_or_file = str(topic.values.get(side) or "")
+    if kind_or_file in KINDS or not kind_or_file:
+        return kind_or_file
+    return _VALUES.get(SCHEMAS.get(Path(kind_or_file).suffix, ""), "")
 
 
 def schema_of(pipeline: Pipeline, topic: PipelinePart, side: str) -> WriterSchema | None:
     """The schema that a topic's file holds, None where there is no file; OSError and ValueError where it is none."""
-    said = str(topic.values.get(side) or "")
-    if not said or said in KINDS:
+    kind_or_file = str(topic.values.get(side) or "")
+    if not kind_or_file or kind_or_file in KINDS:
         return None
-    kind = SCHEMAS.get(Path(said).suffix)
+    kind = SCHEMAS.get(Path(kind_or_file).suffix)
     if kind is None:
         raise ValueError(
-            f"{side} {said}: give {', '.join(KINDS)}, or a file with a schema: {', '.join(SCHEMAS)}"
-            + nearest(said, KINDS)
+            f"{side} {kind_or_file}: give {', '.join(KINDS)}, or a file with a schema: {', '.join(SCHEMAS)}"
+            + nearest(kind_or_file, KINDS)
         )
-    text = pipeline.path(said).read_text(encoding="utf-8")
+    text = pipeline.path(kind_or_file).read_text(encoding="utf-8")
     if kind != "PROTOBUF":
         json.loads(text)
     return WriterSchema(kind, text)
@@ -108,6 +112,38 @@ def _check_connector(part: PipelinePart, pipeline: Pipeline, document: Document)
 def _check_lake(part: PipelinePart, pipeline: Pipeline, document: Document) -> None:
     if bool(part.values.get("topics")) == bool(part.values.get("pattern")):
         document.find(part.at, f"lakes: {part.name} names topics or a pattern, one of them")
+
+
+def _check_acl(part: PipelinePart, pipeline: Pipeline, document: Document) -> None:
+    try:
+        acls_of(part)
+    except ValueError as fault:
+        document.find(part.at, str(fault))
+
+
+def _check_program(part: PipelinePart, pipeline: Pipeline, document: Document) -> None:
+    try:
+        words = program_words(str(part.values["run"]))
+    except ValueError as fault:
+        document.find((*part.at, "run"), f"run is no command line: {fault}")
+        return
+    if shutil.which(words[0]) is None and not pipeline.path(words[0]).exists():
+        document.find((*part.at, "run"), f"there is no program {words[0]}{nearest(words[0], ('python', 'ottla'))}")
+
+
+def _after(pipeline: Pipeline, document: Document) -> None:
+    """A part waits for parts that may end, and none for itself."""
+    ending = [part for part in pipeline.parts if part.ends]
+    names = [part.name for part in ending]
+    before = {part.at: [each for each in ending if each.name in part.after] for part in pipeline.parts}
+    for part in pipeline.parts:
+        for name in part.after:
+            if names.count(name) != 1:
+                what = "two parts that end have" if name in names else "no program, and no load without every, has"
+                document.find((*part.at, "after"), f"{what} the name {name}{nearest(name, names)}")
+        following = {at: [each.at for each in parts] for at, parts in before.items()}
+        if circle := _circle(part.at, following):
+            document.find((*part.at, "after"), f"it would wait for itself: {' -> '.join(name for _, name in circle)}")
 
 
 def _check_mirror(part: PipelinePart, pipeline: Pipeline, document: Document) -> None:
@@ -205,6 +241,8 @@ _CHECKS = {
     "topics": _check_topic,
     "connectors": _check_connector,
     "lakes": _check_lake,
+    "acls": _check_acl,
+    "programs": _check_program,
     "mirrors": _check_mirror,
     "alerts": _check_alert,
 }

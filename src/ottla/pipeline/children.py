@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shlex
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
+from ottla.config.profiles import BOOTSTRAP_VARIABLE, PROFILE_VARIABLE, REGISTRY_VARIABLE
 from ottla.jobs.options import JobOptionKind
 from ottla.jobs.running_async import AsyncJobRun
 from ottla.jobs.states import JobFault
@@ -43,9 +46,20 @@ class Child:
     """Runs a command, as the work of a job."""
 
     def __init__(
-        self, label: str, command: Sequence[str], folder: Path, say: Say, *, ready: Sequence[str] = ()
+        self,
+        label: str,
+        command: Sequence[str],
+        folder: Path,
+        say: Say,
+        *,
+        ready: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`ready`: names in the lines by which the program says where it listens; without any it is ready at once."""
+        """`ready`: names in the lines by which the program says where it listens; without any it is ready at once.
+
+        `environment`: all of it; None: that of this process.
+        """
+        self._environment = environment
         self._label, self._command, self._folder, self._say = label, command, folder, say
         self._ready = frozenset(ready)
         self.addresses: dict[str, str] = {}
@@ -58,6 +72,7 @@ class Child:
         process = await asyncio.create_subprocess_exec(
             *self._command,
             cwd=self._folder,
+            env=self._environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=pipe,
             stderr=asyncio.subprocess.STDOUT,
@@ -124,8 +139,23 @@ def worker_command(bootstrap: str) -> list[str]:
     return [*PROGRAM, "connect", "start", "-b", bootstrap, "--port", "0"]
 
 
+def program_environment(bootstrap: str, registry: str) -> dict[str, str]:
+    """The environment of a program: the commands and clients of ottla find the pipeline's cluster in it."""
+    kept = {name: value for name, value in os.environ.items() if name != PROFILE_VARIABLE}
+    return kept | {BOOTSTRAP_VARIABLE: bootstrap} | ({REGISTRY_VARIABLE: registry} if registry else {})
+
+
+def program_words(text: str) -> list[str]:
+    """The words of a program's command line. `python` and `ottla` are those that run the pipeline; ValueError."""
+    first, *rest = shlex.split(text)
+    own = {"python": (sys.executable,), "ottla": PROGRAM}
+    return [*own.get(first, (first,)), *rest]
+
+
 def command_of(part: PipelinePart, bootstrap: str, registry: str, client: str) -> list[str]:
     """The command that runs a part in a process of its own."""
+    if part.section == "programs":
+        return program_words(str(part.values["run"]))
     return [*PROGRAM, *_COMMANDS[part.section](part, bootstrap, registry, client)]
 
 

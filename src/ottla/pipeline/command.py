@@ -213,7 +213,7 @@ def _client(pipeline: Pipeline) -> dict[str, Any]:
     return read_properties(str(pipeline.path(config))) if config else {}
 
 
-_SECTIONS = ("topics", "connectors", "streams", "lakes", "mirrors", "alerts")
+_SECTIONS = ("topics", "acls", "connectors", "programs", "streams", "lakes", "mirrors", "alerts")
 _OVERLAY = Option("overlay", "A file laid over FILE, for one environment; may be repeated.", "FILE")
 _STATE = Option("state", "Where the run keeps what it knows. Default: .ottla/NAME beside FILE.", "DIR")
 _PRUNE = Option("prune", "Delete topics and connectors that an earlier run has made and that FILE has no more.")

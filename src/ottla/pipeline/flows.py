@@ -112,6 +112,11 @@ def _of_stream(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
     return PartFlow(tuple(dict.fromkeys(topology.topics())), writes + letters, unsaid=chosen)
 
 
+def _of_program(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
+    reads, writes = _names(str(part.values.get("reads") or "")), _names(str(part.values.get("writes") or ""))
+    return PartFlow(reads, writes, unsaid=not (reads or writes))
+
+
 def _of_lake(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
     values = part.values
     reads = _names(values.get("topics") or "")
@@ -126,7 +131,9 @@ def _of_lake(part: PipelinePart, pipeline: Pipeline) -> PartFlow:
 
 _FLOWS: dict[str, Callable[[PipelinePart, Pipeline], PartFlow]] = {
     "topics": lambda part, pipeline: PartFlow(),
+    "acls": lambda part, pipeline: PartFlow(),
     "connectors": _of_connector,
+    "programs": _of_program,
     "streams": _of_stream,
     "lakes": _of_lake,
     "mirrors": lambda part, pipeline: PartFlow(unsaid=True),

@@ -16,6 +16,7 @@ _TEXT, _FLAG, _COUNT, _PORT = JobOptionKind.TEXT, JobOptionKind.FLAG, JobOptionK
 _DURATION, _NAMES = JobOptionKind.DURATION, JobOptionKind.NAMES
 _LAKE_OWN = ("bootstrap", "registry", "metrics_port")
 """Options of a load that the pipeline gives itself."""
+_AFTER = JobOption("after", _NAMES, "", "programs and loads that must have ended well before it begins")
 
 CLUSTER = JobOptions(
     "cluster",
@@ -40,6 +41,26 @@ SECTIONS = {
         ],
         beside=["config"],
     ),
+    "acls": JobOptions(
+        "acls",
+        [
+            JobOption("user", _TEXT, "", "the user that the rule is about"),
+            JobOption("may", _NAMES, "", "the operations that are allowed: read, write, describe, ..., or all"),
+            JobOption("topics", _NAMES, "", "the topics; a name that ends with * is the beginning of names"),
+            JobOption("groups", _NAMES, "", "the groups, likewise"),
+            JobOption("transactional_ids", _NAMES, "", "the transactional ids, likewise"),
+            JobOption("host", _TEXT, "", "the address that the user must come from; default: any"),
+        ],
+    ),
+    "programs": JobOptions(
+        "programs",
+        [
+            JobOption("run", _TEXT, "", "the command line; it finds the brokers in OTTLA_BOOTSTRAP_SERVERS"),
+            JobOption("reads", _NAMES, "", "the topics that it reads"),
+            JobOption("writes", _NAMES, "", "the topics that it writes"),
+            _AFTER,
+        ],
+    ),
     "streams": JobOptions(
         "streams",
         [
@@ -57,6 +78,7 @@ SECTIONS = {
             JobOption("topics", _NAMES, "", "the topics to load"),
             JobOption("to", _TEXT, "", "the lake's path or URL"),
             JobOption("every", _DURATION, None, "load again and again; without it, once"),
+            _AFTER,
             *(option for option in LAKE_OPTIONS if option.name not in _LAKE_OWN),
         ],
     ),
@@ -73,8 +95,10 @@ SECTIONS = {
         ],
     ),
 }
-REQUIRED = {"streams": ("app",), "lakes": ("to",), "mirrors": ("file",)}
-ORDER = ("topics", "connectors", "streams", "lakes", "mirrors", "alerts")
+REQUIRED = {"acls": ("user", "may"), "programs": ("run",), "streams": ("app",), "lakes": ("to",), "mirrors": ("file",)}
+ORDER = ("topics", "acls", "connectors", "programs", "streams", "lakes", "mirrors", "alerts")
+BATCH = ("programs", "lakes")
+"""Sections whose parts may end, and wait for each other."""
 KINDS = ("text", "bytes", "json")
 
 
@@ -94,6 +118,17 @@ class PipelinePart:
     def label(self) -> str:
         """`connector orders-in`."""
         return f"{self.section.removesuffix('s')} {self.name}" if self.section != "streams" else f"stream {self.name}"
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        """The names of the parts that it waits for."""
+        names = str(self.values.get("after") or "") if self.section in BATCH else ""
+        return tuple(name.strip() for name in names.split(",") if name.strip())
+
+    @property
+    def ends(self) -> bool:
+        """True for a part that may end by itself, so that others can wait for it."""
+        return self.section in BATCH and not self.values.get("every")
 
     @property
     def application_id(self) -> str:

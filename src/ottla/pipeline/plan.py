@@ -5,11 +5,12 @@ Nothing is deleted unless that is asked for, and then only what an earlier run o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.formats.writer import WriterSchema
+from ottla.kernel.acls import Acl
 from ottla.pipeline.parts import PipelinePart
 
 
@@ -29,6 +30,8 @@ class Seen:
     topics: Mapping[str, TopicThere] = field(default_factory=dict)
     schemas: Mapping[str, WriterSchema] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, str]] | None = field(default_factory=dict)
+    acls: frozenset[Acl] | None = frozenset()
+    """None for a cluster that knows none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ def plan(
     seen: Seen,
     made: Mapping[str, list[str]],
     *,
+    acls: Sequence[Acl] = (),
     prune: bool = False,
 ) -> PipelinePlan:
     """Compare. `schemas` are declared, by subject; `made` are names by section that earlier runs have made."""
@@ -69,6 +73,13 @@ def plan(
     refusals: list[str] = []
     for part in topics:
         _topic(part, seen.topics.get(part.name), changes, refusals)
+    if acls and seen.acls is None:
+        refusals.append("acls are declared, and the cluster knows none: its brokers have no authorizer.class.name")
+    changes += [
+        PipelineChange("create", "acl", str(acl), "", acl)
+        for acl in dict.fromkeys(acls)
+        if acl not in (seen.acls or ())
+    ]
     for subject, schema in schemas.items():
         there = seen.schemas.get(subject)
         if there is None or (there.kind, there.text.split()) != (schema.kind, schema.text.split()):
@@ -82,6 +93,11 @@ def plan(
         for section in ("connector", "topic")
         for name in made.get(section, ())
         if name not in declared[section] and name in there_now[section]
+    ]
+    gone += [
+        PipelineChange("delete", "acl", str(acl), "it is not in the file, and an earlier run has made it", acl)
+        for acl in sorted(seen.acls or ())
+        if str(acl) in made.get("acl", ()) and acl not in acls
     ]
     return PipelinePlan(tuple(changes + (gone if prune else [])), tuple(refusals), () if prune else tuple(gone))
 

@@ -23,10 +23,18 @@ from ottla.jobs.running_async import RunningAsync
 from ottla.jobs.states import Event, JobState, JobStatus
 from ottla.pipeline.alerts import watch
 from ottla.pipeline.apply import Memory, NotApplied, carried_out, planned
-from ottla.pipeline.children import Child, Say, broker_command, command_of, fault_of, worker_command
+from ottla.pipeline.children import (
+    Child,
+    Say,
+    broker_command,
+    command_of,
+    fault_of,
+    program_environment,
+    worker_command,
+)
 from ottla.pipeline.parts import Pipeline, PipelinePart
 
-RUN = ("streams", "lakes", "mirrors", "alerts")
+RUN = ("programs", "streams", "lakes", "mirrors", "alerts")
 """Sections whose parts are jobs of the supervisor; connectors are the worker's."""
 _GRACE_MS = 60_000
 """A load or a batch at work is ended whole; a broker writes what it holds."""
@@ -58,6 +66,8 @@ class Supervisor:
         self._chosen = [part for part in pipeline.parts if (not only or part.name in only) and part.name not in but]
         self._jobs: dict[str, RunningAsync] = {}
         self._running: dict[str, asyncio.Task[int]] = {}
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        """Parts that wait for others to end."""
         self._connectors: dict[str, str] = {}
         self._told: dict[str, JobState] = {}
         self.bootstrap = str(pipeline.cluster["bootstrap"])
@@ -100,7 +110,8 @@ class Supervisor:
         cluster = self._pipeline.cluster
         if not self.bootstrap:
             with_registry = not self.registry
-            data = str(self._pipeline.path(str(cluster["data"] or self._state / "broker")))
+            kept = self._pipeline.path(cluster["data"]) if cluster["data"] else self._state / "broker"
+            data = str(kept.absolute())
             ready = ["broker", "registry"] if with_registry else ["broker"]
             child = self._child("broker", broker_command(data, cluster["port"], registry=with_registry), ready)
             await self._listening("broker", child)
@@ -130,18 +141,34 @@ class Supervisor:
             self._job(part.label, partial(watch, part, self.bootstrap, self._client, partial(self._say, part.label)))
             return
         client = str(self._pipeline.cluster["command_config"] or "")
-        self._child(part.label, command_of(part, self.bootstrap, self.registry, client))
+        command = command_of(part, self.bootstrap, self.registry, client)
+        environment = program_environment(self.bootstrap, self.registry) if part.section == "programs" else None
+        child = Child(part.label, command, self._pipeline.folder, self._say, environment=environment)
+        before = [each.label for each in self._chosen if each.ends and each.name in part.after]
+        self._job(part.label, child.work, begin=Event.PAUSE if before else Event.RESUME)
+        if before:
+            self._say(part.label, f"waits for {', '.join(before)}")
+            self._waiting[part.label] = asyncio.create_task(self._begin_after(part.label, before))
 
-    def _job(self, label: str, work: Callable[..., Any]) -> None:
+    async def _begin_after(self, label: str, before: Sequence[str]) -> None:
+        """Begin a part once others have ended well; end it where one has failed for good."""
+        await asyncio.wait([self._running[each] for each in before])
+        failed = [each for each in before if self._jobs[each].status.state is JobState.FAILED]
+        if failed:
+            self._say(label, f"does not begin: {failed[0]} has failed")
+        if label in self._running:
+            self._jobs[label].ask(Event.STOP if failed else Event.RESUME)
+
+    def _job(self, label: str, work: Callable[..., Any], *, begin: Event = Event.RESUME) -> None:
         job = RunningAsync(label, work, fault_of=fault_of, on_state=partial(self._on_state, label), grace_ms=_GRACE_MS)
         self._jobs[label] = job
-        self._running[label] = asyncio.create_task(job.run())
+        self._running[label] = asyncio.create_task(job.run(begin))
 
     def _on_state(self, label: str, status: JobStatus) -> None:
         """Say each new state once, and keep it for `ottla pipeline status`."""
         if self._told.get(label) is not status.state:
             self._told[label] = status.state
-            if status.state is not JobState.STARTING:
+            if status.state not in (JobState.STARTING, JobState.PAUSED):
                 self._say(label, status.text())
         self._write_status()
 
@@ -202,6 +229,8 @@ class Supervisor:
         """End the parts, then the worker, then the broker: each while what it writes to is there."""
         if (watching := self._running.pop("connectors", None)) is not None:
             watching.cancel()
+        for waiting in self._waiting.values():
+            waiting.cancel()
         last = [label for label in ("worker", "broker") if label in self._running]
         parts = [label for label in self._running if label not in last]
         groups: list[list[str]] = [parts, *([str(label)] for label in last)]

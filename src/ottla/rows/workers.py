@@ -190,5 +190,5 @@ def _take(connection: Any, tasks: SimpleQueue[bytes]) -> None:
 
 
 def _said(fault: Exception) -> str:
-    """`ottla.lake.stores.base.LakeRefused: the sentence`."""
+    """`ottla.stores.base.LakeRefused: the sentence`."""
     return "".join(traceback.format_exception_only(fault)).strip()

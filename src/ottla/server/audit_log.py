@@ -48,16 +48,16 @@ class AuditLog:
 
     def note(self, event: Mapping[str, object]) -> None:
         """Have an event written."""
-        said = {"time": time.time(), "broker": self._broker, **event}
+        noted = {"time": time.time(), "broker": self._broker, **event}
         try:
-            self._waiting.put_nowait(said)
+            self._waiting.put_nowait(noted)
         except queue.Full:
             self._lose(1)
 
     def certificate_shown(self, connection: ServerConnection) -> None:
         """Tell of a connection whose certificate says who it is."""
-        said = {"principal": connection.principal, "client": connection.peer_host, "listener": connection.listener}
-        self.note({"event": "login", **said})
+        who = {"principal": connection.principal, "client": connection.peer_host, "listener": connection.listener}
+        self.note({"event": "login", **who})
 
     def stop(self) -> None:
         """Write what waits, and close the file."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 SECONDS_TO_STOP = 10.0
@@ -40,8 +40,8 @@ class ProcessBeside:
         )
         assert self._process.stdout is not None
         line = (await self._process.stdout.readline()).decode("utf-8", "replace")
-        _, said, rest = line.partition(" ready: ")
-        if not said:
+        _, found, rest = line.partition(" ready: ")
+        if not found:
             await self.stop()
             raise BesideFailed(f"the {self._name} did not start; the lines before say why")
         return rest.split(" ")[0].strip()
@@ -59,3 +59,38 @@ class ProcessBeside:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+_COMMANDS = {
+    "registry": ("schema registry", "registry start"),
+    "connect": ("Connect worker", "connect start"),
+    "console": ("console", "console"),
+}
+"""The name in a sentence, and the command; the console comes last, since it is told where the others listen."""
+
+
+class AllBeside:
+    """All that was asked for beside a broker, or beside several."""
+
+    def __init__(self, ports: Mapping[str, int | None], client: str | None) -> None:
+        """`ports`: by the nouns registry, connect and console; None for what is not wanted."""
+        self._ports = ports
+        self._client = client
+        self._started: list[ProcessBeside] = []
+
+    async def start(self, address: str) -> None:
+        """Start one after the other, and print where each listens; BesideFailed if one does not start."""
+        known: list[str] = []
+        for noun, (name, command) in _COMMANDS.items():
+            port = self._ports.get(noun)
+            if port is None:
+                continue
+            words = [*command.split(), *(known if noun == "console" else ())]
+            self._started.append(ProcessBeside(words, name, address, port, self._client))
+            url = await self._started[-1].start()
+            known += [f"--{noun}", url]
+            print(f"ottla {noun} ready: {url}", flush=True)
+
+    async def stop(self) -> None:
+        for each in reversed(self._started):
+            await each.stop()

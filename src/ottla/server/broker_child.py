@@ -1,6 +1,6 @@
 """One broker of a local cluster as a child process: started, watched, restarted, stopped.
 
-cluster_up.py has one for each broker. A child gets a session of its own, so that Ctrl-C reaches the supervisor alone;
+supervisor.py has one for each broker. A child gets a session of its own, so that Ctrl-C reaches the supervisor alone;
 and the kernel tells it to stop if the supervisor dies.
 """
 
@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 READY = " ready: "
 SLOW_START_S = 120.0
@@ -25,29 +26,38 @@ _STEADY_S = 10.0
 _PR_SET_PDEATHSIG = 1
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The start of one broker."""
+
+    number: int
+    data: str
+    """Its log directories, with commas between them."""
+    arguments: Sequence[str]
+    """The words of `ottla start` besides its number and its directories."""
+
+
 class BrokerChild:
     """`address` and `pid` while it serves; when they change, `tell` gets a sentence and `on_change` is called."""
 
     def __init__(
         self,
-        number: int,
-        directory: str,
-        arguments: Sequence[str],
+        launch: Launch,
+        log_path: str,
         *,
         restarts: bool,
         tell: Callable[[str], None],
         on_change: Callable[[], None],
     ) -> None:
-        self.number = number
-        self.directory = os.path.join(directory, f"broker-{number}")
-        self.log_path = os.path.join(directory, f"broker-{number}.log")
+        self.number = launch.number
+        self.directory = launch.data.split(",")[0]
+        self.log_path = log_path
         self.address: tuple[str, int] | None = None
         self.pid: int | None = None
         self.state = "starting"
         self.preferred_port: int | None = None
         """The port to take if it is free, until the broker has served: then it keeps the port that it has."""
-        port = () if "--config" in arguments else ("--port", "0")
-        self._arguments = ["--id", str(number), "--data", self.directory, *port, *arguments]
+        self._arguments = ["--id", str(launch.number), "--data", launch.data, *launch.arguments]
         self._restarts = restarts
         self._tell = tell
         self._on_change = on_change

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ from ottla.broker.replicas.log_directories import METADATA_DIRECTORY, OURS_TOO
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
 from ottla.config.security import PROTOCOLS, ListenerSecurity, listener_security
+from ottla.config.zookeeper import zookeeper_tls
 from ottla.coordination.zookeeper_address import SCHEME
 from ottla.kernel.errors import ApiError, InvariantBroken
 from ottla.kernel.ids import BrokerId
@@ -33,7 +34,7 @@ from ottla.server import open_files
 from ottla.server.clock import LoopClock, SystemEntropy, system_uptime
 from ottla.server.cold_reads import ColdReads
 from ottla.server.compaction_child import CompactionChild
-from ottla.server.connection_count import ConnectionCount
+from ottla.server.connection_limits import connection_limits
 from ottla.server.dialer import Dialer
 from ottla.server.entrance import acls_limit, look_at_listener, take_first_users
 from ottla.server.freed_space import FreedSpace
@@ -54,6 +55,7 @@ from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
     from ottla.access.login import Login
+    from ottla.access.mechanisms.oauthbearer import Judge
     from ottla.config.broker import BrokerConfig
     from ottla.server.audit_log import AuditLog
     from ottla.server.http_pages import BrokerPages
@@ -203,8 +205,11 @@ class BrokerServer:
         if not self._memory:
             node.replicas.directories.volume_bytes = LocalDisk().total_bytes
             node.replicas.moves.warm = self._cold.warm_slice
-        node.dispatch.times.now_ns = time.monotonic_ns
+        node.dispatch.times.now_ns = node.services.quotas.now_ns = time.monotonic_ns
         node.gate.off_loop = partial(off_loop, self._loop)
+        node.around.certificates.of = {
+            listener.name: listener.tls for listener in self._listeners if listener.tls is not None
+        }.get
         host = self._config.broker_host or socket.gethostname()
         self._dial_as_brokers_listen()
         await ended(node.start(host, self._registered_listeners(), lock))
@@ -263,8 +268,8 @@ class BrokerServer:
         why = None if self._memory else open_files.too_few(self.directories)
         if why is not None:
             raise CannotStart(why)
-        if (said := open_files.warning()) is not None:
-            self.warnings.append(said)
+        if (value := open_files.warning()) is not None:
+            self.warnings.append(value)
 
     def _look_for_compiled_part(self) -> None:
         from ottla.records import compiled
@@ -301,14 +306,23 @@ class BrokerServer:
             self._loop.call_soon_threadsafe,
             session_timeout_ms=self._config.broker_session_timeout_ms,
             digest=self._config.zookeeper_digest,
+            tls=zookeeper_tls(self._layers.static)[0],
         )
 
-    def _connection_limits(self) -> tuple[int, int]:
-        config = self._config if self.node is None else self.node.around.config
-        return config.max_connections, config.max_connections_per_ip
+    def _between_brokers(self, names: Sequence[str]) -> str:
+        """The listener on which other brokers come."""
+        name = self._config.inter_broker_listener_name or DEFAULT_LISTENER
+        return name if name in names else names[0]
 
     def _open_listeners(self, pool: FramePool) -> None:
-        count = ConnectionCount(self._connection_limits)
+        names = [listed.partition("://")[0] for listed in self._config.listeners]
+        limits = connection_limits(
+            lambda: self._config if self.node is None else self.node.around.config,
+            lambda: {} if self.node is None else self.node.metadata.quotas,
+            self._layers.static,
+            names,
+            between_brokers=self._between_brokers(names),
+        )
         ports = None if self._memory else KeptPorts(self.directory, self.warnings.append)
         for listed in self._config.listeners:
             name, _, address = listed.partition("://")
@@ -321,12 +335,12 @@ class BrokerServer:
                 pool=pool,
                 cold=self._cold,
                 max_frame_bytes=self._config.socket_request_max_bytes,
-                count=count,
+                limits=limits,
                 max_idle_ms=self._config.connections_max_idle_ms,
                 tls=None
                 if security.tls is None
                 else TlsListener(self._loop, name, security.tls, security.mapping_rules),
-                logins=partial(self._login, security) if security.has_sasl else None,
+                logins=partial(self._login, security, _judge(security)) if security.has_sasl else None,
                 most_bytes_unproven=security.most_bytes,
             )
             bound = self._bind(listener, host, port, ports)
@@ -345,15 +359,14 @@ class BrokerServer:
 
     def _dial_as_brokers_listen(self) -> None:
         """Speak TLS to other brokers where their listener for it does."""
-        name = self._config.inter_broker_listener_name or DEFAULT_LISTENER
-        tls = self._security(name if name in self.addresses else next(iter(self.addresses))).tls
+        tls = self._security(self._between_brokers(list(self.addresses))).tls
         if tls is not None:
             followed = FollowedContext(tls, client_context, lambda why: log.warning("between brokers: %s", why))
             self._dialer.tls = followed
 
-    def _login(self, security: ListenerSecurity) -> Login:
+    def _login(self, security: ListenerSecurity, judge: Judge | None) -> Login:
         assert self.node is not None
-        return self.node.gate.login(security)
+        return self.node.gate.login(security, judge)
 
     def _bind(self, listener: Listener, host: str, port: int, ports: KeptPorts | None) -> tuple[str, int]:
         """Bind a listener; for port 0 to the kept port, else to the preferred one, else to a free one."""
@@ -431,9 +444,9 @@ class BrokerServer:
             self._audit.stop()
 
 
-def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
+def _directories(paths: tuple[str, ...]) -> tuple[str, ...]:
     """The log directories as absolute paths; raise if one is named twice or lies in another."""
-    found = tuple(os.path.abspath(path) for path in said)
+    found = tuple(os.path.abspath(path) for path in paths)
     if not found:
         raise CannotStart("log.dirs names no directory")
     real = [os.path.realpath(path) for path in found]
@@ -442,6 +455,17 @@ def _directories(said: tuple[str, ...]) -> tuple[str, ...]:
             if _is_inside(path, other) or _is_inside(other, path):
                 raise CannotStart(f"log.dirs names {path} and {other}: each must be a directory of its own")
     return found
+
+
+def _judge(security: ListenerSecurity) -> Judge | None:
+    """The judge of tokens of a listener with OAUTHBEARER; ValueError where it cannot work."""
+    if security.oauth is None:
+        return None
+    from ottla.server.token_keys import TokenKeys
+
+    keys = TokenKeys(security.oauth)
+    keys.begin()
+    return keys.judge
 
 
 def _is_inside(path: str, directory: str) -> bool:

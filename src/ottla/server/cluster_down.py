@@ -7,7 +7,7 @@ import sys
 import time
 
 from ottla.server.cluster_control import Ending
-from ottla.server.cluster_up import LOCK
+from ottla.server.supervisor import LOCK
 
 _LOOK_EVERY_S = 0.05
 _CONTROL_WITHIN_S = 10.0

@@ -61,11 +61,11 @@ class LogDisplay:
     def show(self, lines: Sequence[BrokerLine], seen: ClusterOverview | None, *, all_served: bool) -> None:
         if not all_served or seen is None:
             return
-        said = {line.broker: plain(line) for line in lines} | {0: seen.summary}
-        for number, text in said.items():
+        texts = {line.broker: plain(line) for line in lines} | {0: seen.summary}
+        for number, text in texts.items():
             if self._said.get(number) != text:
                 self.say(text)
-        self._said = said
+        self._said = texts
 
     def end(self) -> None:
         pass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from hashlib import sha256
 from struct import Struct
 from typing import cast
 
@@ -68,15 +69,15 @@ class _Link(asyncio.BufferedProtocol):
     # Transport
 
     def send(self, parts: list[bytes | FileSlice]) -> None:
-        said: list[bytes] = []
+        encoded: list[bytes] = []
         for part in parts:
             if isinstance(part, FileSlice):
-                said.append(part.read())
+                encoded.append(part.read())
                 part.release()
             else:
-                said.append(part)
+                encoded.append(part)
         if self._transport is not None and not self._over:
-            self._transport.writelines(said)
+            self._transport.writelines(encoded)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -89,7 +90,9 @@ class _Link(asyncio.BufferedProtocol):
         if sock is not None and sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is not a subclass
-        self._receiver.connected(self)
+        tls = transport.get_extra_info("ssl_object")
+        shown = None if tls is None else tls.getpeercert(binary_form=True)
+        self._receiver.connected(self, b"" if shown is None else sha256(shown).digest())
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.over(exc if isinstance(exc, OSError) else ConnectionResetError("the connection was closed"))

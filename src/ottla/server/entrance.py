@@ -32,7 +32,7 @@ def look_at_listener(
     where = f"{name} listens on {bound[0]}:{bound[1]}"
     if security.asks_who or limited:
         if security.protocol in (SASL_PLAINTEXT, PLAINTEXT):
-            return [f"{where} and does not encrypt: everybody on the way reads records, and the passwords of PLAIN"]
+            return [f"{where} and does not encrypt: everybody on the way reads records, passwords (PLAIN) and tokens"]
         return []
     remedy = "set ssl.client.auth=required on it, or " if security.protocol == SSL else ""
     open_to_all = f"{where} and asks nobody who they are: everybody who reaches it may read, write and delete"

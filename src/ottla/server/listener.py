@@ -12,9 +12,10 @@ import ssl
 import time
 from collections.abc import Callable
 
+from ottla.access.connection_limits import ConnectionLimits
 from ottla.access.login import Login
 from ottla.server.cold_reads import ColdReads
-from ottla.server.connection_count import ConnectionCount
+from ottla.server.delayed_sockets import DelayedSockets
 from ottla.server.tls_listener import NoPrincipal, TlsListener
 from ottla.server.tls_socket import TlsSocket
 from ottla.server.transport import SocketTransport
@@ -116,6 +117,10 @@ class Channel:
             return
         except OSError as fault:
             self._listener.broken(self, fault)
+            self.close()
+            return
+        except Exception:
+            log.exception("%s: closed by a fault of the broker's own", connection.name)
             self.close()
             return
         if count == 0:
@@ -243,7 +248,7 @@ class Listener:
         pool: FramePool,
         cold: ColdReads,
         max_frame_bytes: int,
-        count: ConnectionCount,
+        limits: ConnectionLimits,
         max_idle_ms: int,
         tls: TlsListener | None = None,
         logins: Callable[[], Login] | None = None,
@@ -273,7 +278,8 @@ class Listener:
         self.channels: dict[Channel, None] = {}
         self.accepted = 0
         pool.now = time.monotonic()
-        self._count = count
+        self.limits = limits
+        self._delayed = DelayedSockets(loop)
         self._max_idle_s = max_idle_ms / 1000 if max_idle_ms >= 0 else math.inf
         self._socket: socket.socket | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -318,6 +324,7 @@ class Listener:
             self._socket = None
         for channel in list(self.channels):
             channel.close()
+        self._delayed.close()
 
     @property
     def has_logins(self) -> bool:
@@ -349,7 +356,7 @@ class Listener:
     def broken(self, channel: Channel, fault: OSError) -> None:
         """Say in one line why TLS ended a connection; others end without a word."""
         if isinstance(fault, ssl.SSLError | NoPrincipal):
-            reason = getattr(fault, "reason", None) or fault
+            reason = getattr(fault, "verify_message", None) or getattr(fault, "reason", None) or fault
             log.warning("%s: %s; closed", channel.connection.name, reason)
 
     def gone(self, channel: Channel) -> None:
@@ -357,7 +364,7 @@ class Listener:
         self._unproven.pop(channel, None)
         if channel in self.channels:
             del self.channels[channel]
-            self._count.closed(channel.connection.peer_host)
+            self.limits.closed(self.name, channel.connection.peer_host)
 
     def _acceptable(self) -> None:
         assert self._socket is not None
@@ -374,18 +381,33 @@ class Listener:
                 sock.close()
                 self._rest(OSError(errno.EMFILE, "the remaining file descriptors are for the logs"))
                 return
-            if (limit := self._count.refusal(peer[0])) is not None:
-                log.warning("%s: refused, %s are open", peer[0], limit)
-                sock.close()
-                continue
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.accepted += 1
-            try:
-                self.channels[Channel(self, sock, (peer[0], peer[1]))] = None
-                self._count.opened(peer[0])
-            except OSError:
-                sock.close()
+            if delay_ms := self.limits.delay_ms(self.name, _now_ms()):
+                self.loop.remove_reader(self._socket.fileno())
+                self._delayed.after(delay_ms, sock, self._take_late)
+                return
+            self._take(sock, peer)
+
+    def _take_late(self, sock: socket.socket) -> None:
+        try:
+            self._take(sock, sock.getpeername())
+        except OSError:  # the client has left
+            sock.close()
+        self._accept_again()
+
+    def _take(self, sock: socket.socket, peer: tuple[str, int]) -> None:
+        """Serve a new connection, unless it breaks a limit."""
+        if (refused := self.limits.refusal(self.name, peer[0], _now_ms())) is not None:
+            log.warning("%s: refused by %s", peer[0], refused.limit)
+            self._delayed.after(refused.after_ms, sock, socket.socket.close)
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.accepted += 1
+        try:
+            self.channels[Channel(self, sock, (peer[0], peer[1]))] = None
+            self.limits.opened(self.name, peer[0])
+        except OSError:
+            sock.close()
 
     def _takes_the_last_files(self, sock: socket.socket) -> bool:
         """True if connections have used up their share. A new descriptor is the lowest that is free."""
@@ -472,3 +494,7 @@ def _bind_alone(sock: socket.socket, address: tuple[object, ...]) -> None:
 
 def _tell_nobody(_connection: ServerConnection) -> None:
     pass
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

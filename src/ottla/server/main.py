@@ -23,7 +23,7 @@ from ottla.server.signals import stopping_signals
 
 if TYPE_CHECKING:
     from ottla.config.resolve import StaticConfig
-    from ottla.server.beside import ProcessBeside
+    from ottla.server.beside import AllBeside
     from ottla.server.broker_server import BrokerServer
 
 DEFAULT_HTTP_PORT = 9308
@@ -31,7 +31,7 @@ DEFAULT_HTTP_PORT = 9308
 _GC_AFTER_OBJECTS = 20_000
 """The threshold of the garbage collector: a large request would be scanned a hundred times while it is decoded."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
-_AS_KAFKA = """\
+AS_KAFKA = """\
 [KafkaServer id={id}] started
 [BrokerLifecycleManager id={id}] Transitioning from RECOVERY to RUNNING."""
 """The lines of Kafka's log for which testcontainers waits, in Python and in Java."""
@@ -46,6 +46,10 @@ class StartOptions:
     data: str | None = None
     id: int | None = None
     join: str | None = None
+    brokers: str | None = None
+    """The number of brokers on this machine, or `auto`; None for one broker in this process."""
+    ports_above: int = 0
+    """The distance of this broker's ports from those that the options name, as one of several_brokers.py."""
     memory: bool = False
     port: int | None = None
     prefer_port: int | None = None
@@ -79,7 +83,31 @@ def start(options: StartOptions) -> int:
         return 2
     for warning in static.warnings:
         say(warning, logging.WARNING)
+    if options.brokers is not None:
+        from ottla.server.several_brokers import start_several
+
+        return start_several(options, static, say)
+    if not options.memory and (several := _brokers_of(static)):
+        say(several)
+        return 2
     return _run(options, static, say)
+
+
+def _brokers_of(static: StaticConfig) -> str | None:
+    """The reason why one broker does not start in the directory of several, or None."""
+    from ottla.config.resolve import Layers
+
+    directory = next(iter(Layers(static.texts).broker().data_directories), "")
+    if not os.path.isdir(directory) or os.path.exists(os.path.join(directory, "meta.properties")):
+        return None
+    from ottla.server.supervisor import brokers_in
+
+    if not (numbers := brokers_in(directory)):
+        return None
+    return (
+        f"{directory} holds the data of {len(numbers)} brokers, each in a folder: start them with --brokers "
+        f"{len(numbers)}, or another broker with --data ANOTHER"
+    )
 
 
 def _allow_many_files() -> None:
@@ -90,16 +118,17 @@ def _allow_many_files() -> None:
 
 
 def _static_config(options: StartOptions) -> StaticConfig:
+    from ottla.config.listeners import with_ports_above
     from ottla.config.resolve import read_static
     from ottla.server.stores import check_join
 
-    said = assignments(options.set)
+    given = assignments(options.set)
     if options.port is not None and options.listen is not None:
         raise ValueError("give --port or --listen, not both")
     if options.port is not None:
         if not 0 <= options.port < 65536:
             raise ValueError(f"--port {options.port} is not a port: ports are 0 to 65535")
-        said["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
+        given["listeners"] = f"PLAINTEXT://127.0.0.1:{options.port}"
     if options.prefer_port is not None:
         if options.port != 0 and options.config is None:
             raise ValueError("--prefer-port goes with --port 0: other ports are not chosen")
@@ -114,33 +143,34 @@ def _static_config(options: StartOptions) -> StaticConfig:
         if port is not None and not 0 <= port < 65536:
             raise ValueError(f"{name} {port} is not a port: ports are 0 to 65535")
     if options.listen is not None:
-        said["listeners"] = f"PLAINTEXT://{options.listen}"
+        given["listeners"] = f"PLAINTEXT://{options.listen}"
     if options.insecure:
-        said["ottla.insecure"] = "true"
+        given["ottla.insecure"] = "true"
     if options.data is not None:
         if options.memory:
             raise ValueError("give --data or --memory, not both")
-        said["log.dirs"] = options.data
+        given["log.dirs"] = options.data
     if options.id is not None:
-        said["node.id"] = str(options.id)
+        given["node.id"] = str(options.id)
     if options.join is not None:
         if options.memory:
             raise ValueError("give --join or --memory, not both: nobody else sees what is in memory")
         check_join(options.join)
-    return read_static(file=options.config, environment=os.environ, command_line=said)
+    static = read_static(file=options.config, environment=os.environ, command_line=given)
+    return static._replace(texts=with_ports_above(static.texts, options.ports_above))
 
 
 def assignments(texts: Sequence[str]) -> dict[str, str]:
     """Options of brokers by name; ValueError where one is not KEY=VALUE."""
-    said: dict[str, str] = {}
+    given: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"--set wants KEY=VALUE, not {text!r}")
-        if key.strip() in said:
-            raise ValueError(f"--set {key.strip()} was given more than once: {said[key.strip()]!r} and {value!r}")
-        said[key.strip()] = value
-    return said
+        if key.strip() in given:
+            raise ValueError(f"--set {key.strip()} was given more than once: {given[key.strip()]!r} and {value!r}")
+        given[key.strip()] = value
+    return given
 
 
 def _run(options: StartOptions, static: StaticConfig, say: Say) -> int:
@@ -182,7 +212,7 @@ async def _serve(
     loop: asyncio.AbstractEventLoop, server: BrokerServer, options: StartOptions, static: StaticConfig, say: Say
 ) -> None:
     """Serve, in one run of the loop: a signal that comes between two runs would be lost."""
-    beside: list[ProcessBeside] = []
+    beside = beside_of(options)
     stopping = asyncio.Event()
     for number in stopping_signals():
         loop.add_signal_handler(number, stopping.set)
@@ -196,8 +226,8 @@ async def _serve(
         address = server.client_address
         print(f"ottla {__version__} ready: {address}", flush=True)
         if options.started_as_kafka:
-            print(_AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
-        await _start_beside(options, address, beside)
+            print(AS_KAFKA.format(id=static.texts.get("node.id", "1")), flush=True)
+        await beside.start(address)
         if options.log_format == "json":
             about = f"data: {server.data_description}; metrics: {server.metrics_description}"
             say(f"ready: {address}; {about}", logging.INFO)
@@ -208,26 +238,16 @@ async def _serve(
         gc.set_threshold(_GC_AFTER_OBJECTS)
         await stopping.wait()
     finally:
-        for each in reversed(beside):
-            await each.stop()
+        await beside.stop()
         await server.stop()
 
 
-async def _start_beside(options: StartOptions, address: str, beside: list[ProcessBeside]) -> None:
-    """Start what was asked for beside the broker; the console is told where the others listen."""
-    from ottla.server.beside import ProcessBeside
+def beside_of(options: StartOptions) -> AllBeside:
+    """The processes that the options want beside the broker."""
+    from ottla.server.beside import AllBeside
 
-    asked = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
-    names = {"registry": "schema registry", "connect": "Connect worker", "console": "console"}
-    known: list[str] = []
-    for noun, port in asked.items():
-        if port is None:
-            continue
-        words = [noun, *known] if noun == "console" else [noun, "start"]
-        beside.append(ProcessBeside(words, names[noun], address, port, options.client))
-        url = await beside[-1].start()
-        known += [f"--{noun}", url]
-        print(f"ottla {noun} ready: {url}", flush=True)
+    ports = {"registry": options.registry_port, "connect": options.connect_port, "console": options.console_port}
+    return AllBeside(ports, options.client)
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

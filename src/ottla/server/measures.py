@@ -22,6 +22,15 @@ CONNECTIONS = Metric(
     "kafka_server_socket_server_metrics_connection_count", "gauge", "Connections open.", _LISTENER
 )  # fmt: skip
 ACCEPTED = Metric("ottla_connections_accepted_total", "counter", "Connections accepted.", _LISTENER)
+REFUSED = Metric(
+    "ottla_connections_refused_total", "counter", "Connections closed at once by a limit.", ("listener", "limit")
+)
+DELAYED = Metric(
+    "ottla_connections_delayed_seconds_total",
+    "counter",
+    "Seconds for which nothing was accepted, as connections came above max.connection.creation.rate.",
+    _LISTENER,
+)
 SYNC_TIMES = Metric(
     "ottla_sync_seconds",
     "histogram",
@@ -53,6 +62,10 @@ def gather_process(
     for listener in listeners:
         yield Sample(CONNECTIONS, (listener.name,), len(listener.channels))
         yield Sample(ACCEPTED, (listener.name,), listener.accepted)
+        yield Sample(DELAYED, (listener.name,), listener.limits.delayed_ms[listener.name] / 1000)
+        for (name, which), count in sorted(listener.limits.refused.items()):
+            if name == listener.name:
+                yield Sample(REFUSED, (name, which), count)
     for directory, sync_loop in sync_loops.items():
         yield from sync_loop.times.samples(SYNC_TIMES, (directory,))
     yield from loop_delay.times.samples(QUEUE_TIMES, ())

@@ -13,6 +13,7 @@ from ottla.coordination.zookeeper_address import SCHEME, parse_zookeeper_address
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Coordination, StoredSnapshot
 from ottla.server.store_carried import alone, carry_over, refuse_half_carried, two_clusters
+from ottla.tls.settings import TlsSettings
 
 SQLITE = "sqlite:"
 Soon = Callable[[Callable[[], None]], object]
@@ -34,10 +35,11 @@ def open_store(
     *,
     session_timeout_ms: int,
     digest: str | None = None,
+    tls: TlsSettings | None = None,
 ) -> Coordination:
     """The store to use; `own` is its place for a broker that joins no other. OSError if it cannot be opened.
 
-    `digest` is USER:PASSWORD for ZooKeeper.
+    `digest` is USER:PASSWORD for ZooKeeper, `tls` is for ZooKeeper too.
     """
     if join is not None and join.startswith(SCHEME):
         address = parse_zookeeper_address(join)
@@ -50,7 +52,7 @@ def open_store(
 
         def begin(snapshot: StoredSnapshot, mark: bytes) -> bool:
             timeout_ms = session_timeout_ms
-            return bring(hosts, address.chroot, snapshot, mark, session_timeout_ms=timeout_ms, digest=known_as)
+            return bring(hosts, address.chroot, snapshot, mark, session_timeout_ms=timeout_ms, digest=known_as, tls=tls)
 
         with alone(own, broker, session_timeout_ms):
             carry_over(own, join, begin)
@@ -61,6 +63,7 @@ def open_store(
             session_timeout_ms=session_timeout_ms,
             chroot=address.chroot,
             digest=known_as,
+            tls=tls,
         )
     from ottla.coordination.sqlite import SqliteCoordination
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ottla.access.names import ANONYMOUS, UnknownName, distinguished_name, mapping
 from ottla.server.tls_socket import SCRATCH_BYTES, TlsSocket
-from ottla.tls.contexts import FollowedContext, server_context
+from ottla.tls.contexts import FollowedContext, ServerContext, server_context
 from ottla.tls.settings import TlsSettings
 
 HANDSHAKES_A_TURN = 16
@@ -33,6 +33,13 @@ class TlsListener:
         self._left = HANDSHAKES_A_TURN
         self._followed = FollowedContext(settings, server_context, lambda why: log.warning("%s: %s", name, why))
 
+    @property
+    def certificate_hash(self) -> bytes:
+        """The SHA-256 of the certificate that new connections are shown."""
+        context = self._followed.context
+        assert isinstance(context, ServerContext)
+        return context.certificate_hash
+
     def over(self, sock: socket.socket, shaken: Callable[[], None]) -> TlsSocket:
         """TLS over an accepted socket; `shaken` is called once its handshake is done."""
         return TlsSocket(sock, lambda: self._followed.context, self._scratch, self._may_shake, shaken)
@@ -44,7 +51,10 @@ class TlsListener:
 
     def principal(self, tls: TlsSocket) -> str:
         """The owner of the certificate that was shown; NoPrincipal if no rule gives it a name."""
-        subject = tls.peer_subject()
+        try:
+            subject = tls.peer_subject()
+        except ValueError as fault:
+            raise NoPrincipal(f"the client's certificate cannot be read: {fault}") from None
         if not subject:
             return ANONYMOUS
         try:

@@ -15,6 +15,9 @@ _RECORDS_BYTES = 64 << 10
 SCRATCH_BYTES = 256 << 10
 """The size of the buffer for received ciphertext, which all connections of a listener share."""
 
+_NOTHING = ssl.MemoryBIO()
+"""Stands for the buffers of a connection that is closed."""
+
 
 class TlsSocket:
     """The broker's side of one connection. Its TLS is made when the first bytes come: until then it costs a socket."""
@@ -69,7 +72,7 @@ class TlsSocket:
         if self._out.pending:  # an answer of TLS's own, as to a key update
             self._send_on()
             if self._out.pending > _RECORDS_BYTES:
-                raise ConnectionAbortedError("it asks for new keys without end and reads no answer")
+                raise ssl.SSLError(1, "it asks for new keys without end and reads no answer")
         if not got and not self._over:
             raise BlockingIOError  # a record is not whole yet
         self.pending = got == len(target)
@@ -127,12 +130,17 @@ class TlsSocket:
         return shown.get("subject", ()) if shown else ()  # type: ignore[return-value]
 
     def close(self) -> None:
-        """Say that it ends, if the socket takes that now; close."""
+        """Say that it ends, if the socket takes that now; close.
+
+        The memory of TLS is given back here: the connection itself may wait long for the garbage collector.
+        """
         if self._object is not None and self.shaken:
             with contextlib.suppress(ssl.SSLError, OSError, ValueError):
                 with contextlib.suppress(ssl.SSLWantReadError):
                     self._object.unwrap()
                 self.flush()
+        self._object, self._in, self._out, self._rest = None, _NOTHING, _NOTHING, memoryview(b"")
+        self._tell = _nothing
         self._socket.close()
 
     def _begin(self) -> ssl.SSLObject:
@@ -144,7 +152,8 @@ class TlsSocket:
         return self._object
 
     def _decrypt(self, target: memoryview) -> int:
-        assert self._object is not None
+        if self._object is None:
+            raise ConnectionAbortedError("it is closed")
         got = 0
         try:
             while got < len(target):
@@ -171,9 +180,9 @@ class TlsSocket:
             except ssl.SSLError:
                 self._send_on()  # the alert that says why
                 raise
-            self.shaken = True
             self._send_on()
             self._tell()
+            self.shaken = True  # not before: a connection whose owner cannot be told must never be read
             return
 
     def _receive(self) -> bool:
@@ -193,3 +202,7 @@ class TlsSocket:
     def unsent(self) -> bool:
         """True while ciphertext waits for room in the socket."""
         return bool(self._rest) or self._out.pending > 0
+
+
+def _nothing() -> None:
+    pass

@@ -90,6 +90,7 @@ class SocketTransport:
             self._loop.remove_writer(self._socket.fileno())
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
+        self._on_drained = self._on_broken = _nothing
         if not self._warming:
             _release(self._queue)
             self._queue.clear()
@@ -229,3 +230,7 @@ def _release(parts: deque[Part] | list[bytes | FileSlice]) -> None:
     for part in parts:
         if isinstance(part, FileSlice):
             part.release()
+
+
+def _nothing() -> None:
+    pass

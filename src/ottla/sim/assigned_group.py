@@ -182,8 +182,8 @@ class AssignedMember:
                 self.setting.failed(f"{self.member_id} still holds a partition that another was told of")
             self._take(answer, saying)
 
-    def _take(self, answer: ConsumerGroupHeartbeatResponse, said: set[Place]) -> None:
-        self._said, self._says_all, self.epoch = said, False, answer.member_epoch
+    def _take(self, answer: ConsumerGroupHeartbeatResponse, sent: set[Place]) -> None:
+        self._said, self._says_all, self.epoch = sent, False, answer.member_epoch
         if answer.assignment is not None:
             self.owned = {
                 (bytes(each.topic_id), index)

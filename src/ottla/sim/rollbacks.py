@@ -147,7 +147,7 @@ def _nothing() -> None:
 def _ages(machine: Machine) -> dict[str, int]:
     """The ages that the directories of a broker have on disk at the most, while it runs."""
     assert machine.current is not None
-    return {one.directory_id: one.age.said + 1 for one in machine.current.node.replicas.directories.online}
+    return {one.directory_id: one.age.on_disk + 1 for one in machine.current.node.replicas.directories.online}
 
 
 def _has_noted_more(machine: Machine, version: int) -> bool:

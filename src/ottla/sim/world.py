@@ -74,8 +74,8 @@ class World:
         self.workload = Workload(self)
         self._over = False
         self._untrue = 0
-        said = dict(plan.broker_texts).get("min.insync.replicas", "1")
-        required = 1 if plan.edits_required else int(said)  # it is unknown when a leader learns of an edit
+        least = dict(plan.broker_texts).get("min.insync.replicas", "1")
+        required = 1 if plan.edits_required else int(least)  # it is unknown when a leader learns of an edit
         self.invariants = Invariants(self.store, self.machines, required, keeps_up_ms(plan))
         self._notes = TransactionNotes(self.loop, self.history, plan.transactions)
         self.invariants.on_moved = self._notes.moved

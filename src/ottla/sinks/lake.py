@@ -29,7 +29,7 @@ from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms
 from ottla.lake import NoTopic, opened, passing
 from ottla.lake.options import OPTIONS, checked
-from ottla.lake.stores import LakeHeld, LakeRefused, lake_url
+from ottla.stores import LakeHeld, LakeRefused, lake_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from ottla.streams.draft import Draft
 from ottla.streams.engine.tables import TableSettings, TableSource
 from ottla.streams.errors import TopologyError
-from ottla.streams.graph import TimestampExtractor, Topology
+from ottla.streams.graph import EARLIEST, TimestampExtractor, Topology
+from ottla.streams.grouped import Windows, window_store
 from ottla.streams.serdes import JSON, TEXT, Serde
-from ottla.streams.stores import KeyValueStore
+from ottla.streams.stores import KeyValueStore, VersionedStore
 from ottla.streams.stream import Stream
 from ottla.streams.table import GlobalTable, Table, source_table
+from ottla.streams.windows import not_negative
 
 
 class StreamsBuilder:
@@ -33,12 +35,13 @@ class StreamsBuilder:
         key: Serde | None = None,
         value: Serde | None = None,
         timestamp: TimestampExtractor | None = None,
+        offset_reset: str = EARLIEST,
         name: str | None = None,
     ) -> Stream:
-        """The records of one topic or of several."""
+        """The records of one topic or of several; a new application reads them all, or new ones by "latest"."""
         named = (topics,) if isinstance(topics, str) else tuple(topics)
         node = self._draft.numbers.node("KSTREAM-SOURCE-", name)
-        self._draft.source(node, named, key, value, timestamp=timestamp)
+        self._draft.source(node, named, key, value, timestamp=timestamp, offset_reset=offset_reset)
         return Stream(self._draft, node, key or self._draft.key, value or self._draft.value)
 
     def table(
@@ -48,6 +51,7 @@ class StreamsBuilder:
         key: Serde | None = None,
         value: Serde | None = None,
         timestamp: TimestampExtractor | None = None,
+        offset_reset: str = EARLIEST,
         store: str | None = None,
         history_ms: int | None = None,
         name: str | None = None,
@@ -57,13 +61,13 @@ class StreamsBuilder:
         With `history_ms` the table is versioned: it keeps old values for so long in stream time, and streams that join
         it meet the value that was valid at their own time.
         """
-        if history_ms is not None and history_ms < 0:
-            raise TopologyError(f"history_ms={history_ms} must not be negative")
+        if history_ms is not None:
+            not_negative("history_ms", history_ms)
         numbers = self._draft.numbers
         kept = store or numbers.store(topic + "-")
         source = numbers.node("KSTREAM-SOURCE-", name, "-source")
         node = numbers.node("KTABLE-SOURCE-", name)
-        self._draft.source(source, (topic,), key, value, timestamp=timestamp)
+        self._draft.source(source, (topic,), key, value, timestamp=timestamp, offset_reset=offset_reset)
         key, value = key or self._draft.key, value or self._draft.value
         return source_table(self._draft, node, source, key, value, kept, keep=store is not None, history_ms=history_ms)
 
@@ -87,9 +91,26 @@ class StreamsBuilder:
         self._draft.processor(node, (source,), lambda: TableSource(TableSettings(kept)), stores=(kept,))
         return GlobalTable(self._draft, kept)
 
-    def add_store(self, name: str, *, key: Serde | None = None, value: Serde | None = None) -> str:
-        """A store of keys and values for processors of the user's own."""
+    def add_store(
+        self, name: str, *, key: Serde | None = None, value: Serde | None = None, windows: Windows | None = None,
+        retention_ms: int | None = None, history_ms: int | None = None,
+    ) -> str:  # fmt: skip
+        """A store for processors of the user's own: of one value a key, or one a window or session of a key.
+
+        With `history_ms` it is versioned, and keeps old values for so long.
+        """
         key_serde, value_serde = key or self._draft.key, value or self._draft.value
+        if windows is None and retention_ms is not None:
+            raise TopologyError(
+                f"retention_ms={retention_ms} is for windows: name windows=, or history_ms= for versions"
+            )
+        if windows is not None and history_ms is not None:
+            raise TopologyError("windows= and history_ms= are two kinds of stores: name one of them")
+        if windows is not None:
+            return self._draft.store(name, window_store(name, key_serde, value_serde, windows, retention_ms))
+        if history_ms is not None:
+            kept_ms = not_negative("history_ms", history_ms)
+            return self._draft.store(name, lambda: VersionedStore(name, key_serde, value_serde, kept_ms))
         return self._draft.store(name, lambda: KeyValueStore(name, key_serde, value_serde))
 
     def build(self) -> Topology:

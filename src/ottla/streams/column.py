@@ -56,8 +56,8 @@ class ValueColumn:
         try:
             return arrow.array(self.listed(), wanted)
         except arrow.ArrowException as fault:
-            said = f"not {wanted}: {fault}; name the type that fits, @vectorised(key=…, value=…)"
-            raise ValueError(said) from fault
+            problem = f"not {wanted}: {fault}; name the type that fits, @vectorised(key=…, value=…)"
+            raise ValueError(problem) from fault
 
     def chosen(self, mask: Any) -> ValueColumn:
         """The values where an array of truth has true."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ottla.streams.engine.stateless import Stateless, pass_on
+from ottla.streams.engine.stateless import Stateless, pass_on, with_key
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import (
+    EARLIEST,
+    LATEST,
     AnyNode,
     ProcessorNode,
     SinkNode,
@@ -31,6 +33,7 @@ class Draft:
         self.numbers = Numbers()
         self._nodes: dict[str, AnyNode] = {}
         self._stores: dict[str, StoreMaker] = {}
+        self._keyless: set[str] = set()
 
     def source(
         self,
@@ -42,11 +45,16 @@ class Draft:
         timestamp: TimestampExtractor | None = None,
         repartition: bool = False,
         global_store: bool = False,
+        offset_reset: str = EARLIEST,
     ) -> str:
         """Add a source."""
         named = tuple(checked(topic) for topic in topics)
+        if offset_reset not in (EARLIEST, LATEST):
+            raise TopologyError(
+                f"offset_reset={offset_reset!r} is not known{nearest(offset_reset, (EARLIEST, LATEST))}"
+            )
         key, value = key or self.key, value or self.value
-        return self._add(SourceNode(name, named, key, value, timestamp, repartition, global_store))
+        return self._add(SourceNode(name, named, key, value, timestamp, repartition, global_store, offset_reset))
 
     def processor(
         self, name: str, parents: Iterable[str], make: Callable[[], Any], *, stores: Iterable[str] = ()
@@ -111,18 +119,47 @@ class Draft:
         *,
         partitions: int | None = None,
         numbered: bool = True,
-        filtered: Callable[[], Stateless] = pass_on,
+        keyed: bool = False,
     ) -> str:
-        """Send records through a topic of the topology's own, and return the node that reads it."""
+        """Send records through a topic of the topology's own, and return the node that reads it.
+
+        With `keyed` those without a key are left out, unless a join behind it keeps them.
+        """
         topic = prefix + "-repartition"
         sink, dropper, source = (
             self.numbers.number(kind) for kind in ("KSTREAM-SINK-", "KSTREAM-FILTER-", "KSTREAM-SOURCE-")
         )
         if not numbered:
             sink, dropper, source = topic + "-sink", topic + "-filter", topic + "-source"
-        parent = self.processor(dropper, (parent,), filtered).name
+
+        def with_key_unless_kept() -> Stateless:
+            return pass_on() if self._leads_to_keyless(source) else with_key()
+
+        parent = self.processor(dropper, (parent,), with_key_unless_kept if keyed else pass_on).name
         self.sink(sink, parent, topic, key, value, repartition=True, partitions=partitions)
         return self.source(source, (topic,), key, value, repartition=True)
+
+    def keeps_keyless(self, node: str) -> None:
+        """Note a join that keeps records without a key."""
+        self._keyless.add(node)
+
+    def _leads_to_keyless(self, node: str) -> bool:
+        """True if a join that keeps records without a key is behind a node, through the topology's own topics too."""
+        seen, waiting = set[str](), [node]
+        while waiting:
+            name = waiting.pop()
+            if name in self._keyless:
+                return True
+            if name not in seen:
+                seen.add(name)
+                waiting += (behind.name for behind in self._nodes.values() if self._follows(behind, name))
+        return False
+
+    def _follows(self, behind: AnyNode, name: str) -> bool:
+        sink = self._nodes[name]
+        if isinstance(sink, SinkNode) and sink.repartition:
+            return isinstance(behind, SourceNode) and sink.topic in behind.topics
+        return name in behind.parents
 
     def finish(self) -> Topology:
         """The topology, checked."""

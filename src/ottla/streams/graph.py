@@ -16,6 +16,7 @@ from ottla.streams.values import Place, Record
 
 TimestampExtractor = Callable[[Record, int, Place], int]
 """The record as it was read, the stream time so far, its place; a negative result drops the record."""
+EARLIEST, LATEST = "earliest", "latest"
 TopicOf = str | Callable[[Record], str]
 
 
@@ -39,6 +40,8 @@ class SourceNode:
     timestamp: TimestampExtractor | None = None
     repartition: bool = False
     global_store: bool = False
+    offset_reset: str = EARLIEST
+    """The place where an application begins to read that has no offset of the topic yet."""
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -99,6 +102,10 @@ class Topology:
     def topics(self) -> tuple[str, ...]:
         """The topics that are read from outside, in order."""
         return tuple(topic for source in self.sources() if not source.repartition for topic in source.topics)
+
+    def latest(self) -> tuple[str, ...]:
+        """The topics that a new application reads from their ends on."""
+        return tuple(topic for source in self.sources() if source.offset_reset == LATEST for topic in source.topics)
 
     def describe(self) -> str:
         """The topology as text, as Kafka's `Topology.describe()` prints it."""

@@ -119,30 +119,32 @@ class WindowedStream:
         """Send each window once, when stream time has passed its end and the grace."""
         return WindowedStream(self._grouped, self._windows, on_close=True)
 
-    def count(self, *, store: str | None = None, name: str | None = None) -> Table:
-        """The number of records in each window of each key."""
+    def count(self, *, store: str | None = None, retention_ms: int | None = None, name: str | None = None) -> Table:
+        """The number of records in each window of each key; `retention_ms` lets queries find older windows."""
         return self._aggregate(
-            "KSTREAM-AGGREGATE-", _zero, _plus_one, lambda _, one, two: one + two, INT64, store, name
+            "KSTREAM-AGGREGATE-", _zero, _plus_one, lambda _, one, two: one + two, INT64, store, retention_ms, name
         )
 
-    def reduce(self, reducer: Reducer, *, store: str | None = None, name: str | None = None) -> Table:
+    def reduce(
+        self, reducer: Reducer, *, store: str | None = None, retention_ms: int | None = None, name: str | None = None
+    ) -> Table:
         """The values of each window combined; the first value is the first aggregate."""
         return self._aggregate(
             "KSTREAM-REDUCE-", None, lambda _, value, aggregate: reducer(aggregate, value),
-            lambda _, one, two: reducer(one, two), self._grouped.value, store, name,
+            lambda _, one, two: reducer(one, two), self._grouped.value, store, retention_ms, name,
         )  # fmt: skip
 
     def aggregate(
         self, start: Callable[[], Any], add: Aggregator, merge: Aggregator | None = None, *, value: Serde | None = None,
-        store: str | None = None, name: str | None = None,
+        store: str | None = None, retention_ms: int | None = None, name: str | None = None,
     ) -> Table:  # fmt: skip
         """The values of each window added to an aggregate; `merge` (key, one, other) joins those of two sessions."""
         _check_merge(self._windows, merge)
-        return self._aggregate("KSTREAM-AGGREGATE-", start, add, merge, value, store, name)
+        return self._aggregate("KSTREAM-AGGREGATE-", start, add, merge, value, store, retention_ms, name)
 
     def _aggregate(
         self, prefix: str, start: Callable[[], Any] | None, add: Aggregator, merge: Aggregator | None,
-        value: Serde | None, store: str | None, name: str | None
+        value: Serde | None, store: str | None, retention_ms: int | None, name: str | None
     ) -> Table:  # fmt: skip
         grouped, draft, windows = self._grouped, self._grouped.draft, self._windows
         kept = store or draft.numbers.store(prefix)
@@ -150,7 +152,7 @@ class WindowedStream:
         key, value = grouped.key or draft.key, value or draft.value
         parent = grouped.repartitioned(kept)
         settings = TableSettings(kept)
-        draft.store(kept, window_store(kept, key, value, windows))
+        draft.store(kept, window_store(kept, key, value, windows, retention_ms))
         make = window_processor(settings, windows, start, add, merge, on_close=self._on_close)
         draft.processor(node, (parent,), make, stores=(kept,))
         return aggregated(draft, node, windowed_key(key, windows), value, settings, grace_ms=_grace(windows))
@@ -173,12 +175,18 @@ def _grace(windows: Windows) -> int:
     return windows.grace_ms + windows.gap_ms if isinstance(windows, SessionWindows) else windows.grace_ms
 
 
-def window_store(name: str, key: Serde, value: Serde, windows: Windows) -> StoreMaker:
-    """The store of a windowed aggregate."""
+def window_store(name: str, key: Serde, value: Serde, windows: Windows, retention_ms: int | None = None) -> StoreMaker:
+    """The store of a windowed aggregate; it keeps windows for `retention_ms`, else as long as they may change."""
+    least = windows.retention_ms
+    kept_ms = least if retention_ms is None else retention_ms
+    if kept_ms < least:
+        raise TopologyError(
+            f"retention_ms={retention_ms} of the store {name} is below {least}: windows change that long"
+        )
     if isinstance(windows, SessionWindows):
-        return lambda: SessionStore(name, key, value, windows.retention_ms)
+        return lambda: SessionStore(name, key, value, kept_ms)
     size_ms = windows.size_ms if isinstance(windows, TimeWindows) else windows.difference_ms
-    return lambda: WindowStore(name, key, value, size_ms, windows.retention_ms)
+    return lambda: WindowStore(name, key, value, size_ms, kept_ms)
 
 
 def window_processor(
@@ -246,7 +254,7 @@ class WindowedCogroupedStream:
 
     def aggregate(
         self, start: Callable[[], Any], merge: Aggregator | None = None, *, value: Serde | None = None,
-        store: str | None = None, name: str | None = None,
+        store: str | None = None, retention_ms: int | None = None, name: str | None = None,
     ) -> Table:  # fmt: skip
         """One aggregate a window and key; `merge` (key, one, other) joins those of two sessions."""
         windows = self._windows
@@ -254,7 +262,7 @@ class WindowedCogroupedStream:
         key, value = _serdes(self._members, value)
 
         def kept(named: str) -> StoreMaker:
-            return window_store(named, key, value, windows)
+            return window_store(named, key, value, windows, retention_ms)
 
         def make(settings: TableSettings, add: Aggregator) -> Callable[[], Any]:
             return window_processor(settings, windows, start, add, merge, on_close=False)

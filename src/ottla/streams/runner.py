@@ -45,7 +45,7 @@ from ottla.streams.serdes import INT64
 from ottla.streams.served import served
 from ottla.streams.stopping import STOP_WITHIN_S, stopped_by_signals
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
-from ottla.streams.topics import prepared
+from ottla.streams.topics import begin_at_ends, prepared
 from ottla.streams.values import Input, Place
 
 _POLL_MS = 200
@@ -89,8 +89,7 @@ def run(
     keeps them in the topic `dead_letter`; or a choice for each stage (`deserialization=skip,processing=dead-letter`).
     `query_port`: answer queries of this instance's stores over HTTP. `stores`: memory, or disk for larger state.
     `kafka`: properties of the client, such as security.protocol.
-    Raises ProcessingError where a record fails (the batch leaves nothing), TopologyError for a topology or topics that
-    do not fit, `ApiError` and `ClientError` of the cluster.
+    Raises ProcessingError (the batch leaves nothing), TopologyError where topics do not fit, ApiError and ClientError.
     """
     checked(application_id)
     errors, stop = choices(on_error, dead_letter), stop or threading.Event()
@@ -98,6 +97,7 @@ def run(
     where = connection(bootstrap, kafka)
     with where.admin() as admin:
         plan = prepared(admin, topology, application_id, replication_factor)
+        begin_at_ends(admin, topology, application_id)
         if dead_letter is not None:
             letters.prepare(admin, dead_letter, plan.read(), replication_factor)
     live = Live(topology, plan)

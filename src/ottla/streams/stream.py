@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from ottla.streams.draft import Draft
-from ottla.streams.engine.joins import Joiner, JoinWindow, StreamStreamJoin, StreamTableJoin
-from ottla.streams.engine.stateless import Branches, FixedKey, pass_on, with_key
+from ottla.streams.engine.joins import JoinerWithKey, JoinWindow, StreamStreamJoin, StreamTableJoin
+from ottla.streams.engine.stateless import Branches, FixedKey, pass_on
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import TopicOf
 from ottla.streams.grouped import GroupedStream
@@ -31,7 +31,6 @@ class Stream:
     ) -> None:
         self.draft, self.node, self.key, self.value, self.rekeyed = draft, node, key, value, rekeyed
         self._by_key: Stream | None = None
-        self._keyless = False
 
     def filter(self, holds: KeyAndValue, *, name: str | None = None) -> Stream:
         """The records for which a condition holds."""
@@ -59,14 +58,18 @@ class Stream:
         return self._new("KSTREAM-MAP-", name, pair, key, value, rekeyed=True)
 
     def map_values(
-        self, change: Callable[[Any], Any], *, value: Serde | None = None, name: str | None = None
+        self, change: Callable[..., Any], *, with_key: bool = False, value: Serde | None = None, name: str | None = None
     ) -> Stream:
-        """Another value for each record; the function takes the value."""
+        """Another value for each record; the function takes the value, or `with_key` the key and the value."""
         if isinstance(change, Vectorised):
+            if with_key:
+                raise TopologyError("map_values() of columns takes the values alone: leave with_key=True out")
             return self._columns("map_values", "KSTREAM-MAPVALUES-", name, change, self.key, value, rekeyed=False)
-        return self._new(
-            "KSTREAM-MAPVALUES-", name, lambda r: (r.with_value(change(r.value)),), self.key, value, rekeyed=False
-        )
+
+        def changed(r: Record) -> Iterable[Record]:
+            return (r.with_value(change(r.key, r.value) if with_key else change(r.value)),)
+
+        return self._new("KSTREAM-MAPVALUES-", name, changed, self.key, value, rekeyed=False)
 
     def flat_map(
         self, change: KeyAndValue, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
@@ -79,13 +82,15 @@ class Stream:
         return self._new("KSTREAM-FLATMAP-", name, pairs, key, value, rekeyed=True)
 
     def flat_map_values(
-        self, change: Callable[[Any], Iterable[Any]], *, value: Serde | None = None, name: str | None = None
-    ) -> Stream:
-        """Any number of values for each record; the function takes the value."""
-        return self._new(
-            "KSTREAM-FLATMAPVALUES-", name, lambda r: [r.with_value(v) for v in change(r.value)], self.key, value,
-            rekeyed=False,
-        )  # fmt: skip
+        self, change: Callable[..., Iterable[Any]], *, with_key: bool = False, value: Serde | None = None,
+        name: str | None = None,
+    ) -> Stream:  # fmt: skip
+        """Any number of values for each record; the function takes the value, or `with_key` the key and the value."""
+
+        def values(r: Record) -> Iterable[Record]:
+            return [r.with_value(v) for v in (change(r.key, r.value) if with_key else change(r.value))]
+
+        return self._new("KSTREAM-FLATMAPVALUES-", name, values, self.key, value, rekeyed=False)
 
     def select_key(self, choose: KeyAndValue, *, key: Serde | None = None, name: str | None = None) -> Stream:
         """The same records under other keys."""
@@ -137,18 +142,16 @@ class Stream:
     ) -> Stream:
         """Send the records through a topic of the topology's own, so that equal keys come together.
 
-        Records without a key are left out, unless the result goes to a left or outer join, which keeps them (KIP-962).
+        Records without a key are left out, unless a left or outer join is behind it, which keeps them (KIP-962).
         """
         prefix = name or self.draft.numbers.number("KSTREAM-REPARTITION-")
         if name:
             self.draft.numbers.number("KSTREAM-REPARTITION-")
         key, value = key or self.key, value or self.value
         source = self.draft.repartition(
-            self.node, prefix, key, value, partitions=partitions, numbered=name is None,
-            filtered=lambda: pass_on() if sent._keyless else with_key(),
-        )  # fmt: skip
-        sent = Stream(self.draft, source, key, value)
-        return sent
+            self.node, prefix, key, value, partitions=partitions, numbered=name is None, keyed=True
+        )
+        return Stream(self.draft, source, key, value)
 
     def to(
         self, topic: TopicOf, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
@@ -206,51 +209,47 @@ class Stream:
         return source_table(self.draft, node, parent, key, value, kept, keep=store is not None)
 
     def join(
-        self, other: Stream | Table | GlobalTable, joiner: Joiner, *, windows: JoinWindows | None = None,
-        table_key: KeyAndValue | None = None, value: Serde | None = None, store: str | None = None,
-        name: str | None = None,
+        self, other: Stream | Table | GlobalTable, joiner: Callable[..., Any], *, windows: JoinWindows | None = None,
+        table_key: KeyAndValue | None = None, with_key: bool = False, value: Serde | None = None,
+        store: str | None = None, name: str | None = None,
     ) -> Stream:  # fmt: skip
         """Each record with what it meets in a stream (within `windows`), a table or a global table (by `table_key`).
 
-        `store` begins the names of the stores that a join of two streams keeps.
+        The joiner takes both values, `with_key` the record's key before them. `store` begins the names of the stores
+        that a join of two streams keeps.
         """
-        return self._join(other, joiner, windows, table_key, value, store, name, left=False, outer=False)
+        keyed = _keyed(joiner, with_key)
+        return self._join(other, keyed, windows, table_key, value, store, name, left=False, outer=False)
 
     def left_join(
-        self, other: Stream | Table | GlobalTable, joiner: Joiner, *, windows: JoinWindows | None = None,
-        table_key: KeyAndValue | None = None, value: Serde | None = None, store: str | None = None,
-        name: str | None = None,
+        self, other: Stream | Table | GlobalTable, joiner: Callable[..., Any], *, windows: JoinWindows | None = None,
+        table_key: KeyAndValue | None = None, with_key: bool = False, value: Serde | None = None,
+        store: str | None = None, name: str | None = None,
     ) -> Stream:  # fmt: skip
         """As `join`, and the records that meet nothing, with None for the other side."""
-        return self._join(other, joiner, windows, table_key, value, store, name, left=True, outer=False)
+        keyed = _keyed(joiner, with_key)
+        return self._join(other, keyed, windows, table_key, value, store, name, left=True, outer=False)
 
     def outer_join(
-        self,
-        other: Stream,
-        joiner: Joiner,
-        *,
-        windows: JoinWindows,
-        value: Serde | None = None,
-        store: str | None = None,
-        name: str | None = None,
-    ) -> Stream:
+        self, other: Stream, joiner: Callable[..., Any], *, windows: JoinWindows, with_key: bool = False,
+        value: Serde | None = None, store: str | None = None, name: str | None = None,
+    ) -> Stream:  # fmt: skip
         """As `join` of two streams, and the records of both sides that meet nothing."""
-        return self._join(other, joiner, windows, None, value, store, name, left=True, outer=True)
+        keyed = _keyed(joiner, with_key)
+        return self._join(other, keyed, windows, None, value, store, name, left=True, outer=True)
 
     def _join(
-        self, other: Stream | Table | GlobalTable, joiner: Joiner, windows: JoinWindows | None,
+        self, other: Stream | Table | GlobalTable, joiner: JoinerWithKey, windows: JoinWindows | None,
         table_key: KeyAndValue | None, value: Serde | None, store: str | None, name: str | None,
         *, left: bool, outer: bool,
     ) -> Stream:  # fmt: skip
         self.draft.shares(other.draft)
-        self._keyless = self._keyless or left
         if isinstance(other, Stream) == (windows is None):
             raise TopologyError("a join of two streams needs windows=JoinWindows.of(…), and no other join takes them")
         if isinstance(other, GlobalTable) == (table_key is None):
             raise TopologyError("a join with a global table needs table_key=…, and no other join takes it")
         if isinstance(other, Stream):
             assert windows is not None
-            other._keyless = other._keyless or outer
             return self._join_stream(other, joiner, windows, value, store, name, left=left, outer=outer)
         if store is not None:
             raise TopologyError(f"a join with a table keeps nothing: leave store={store!r} out")
@@ -265,10 +264,12 @@ class Stream:
             partial(StreamTableJoin, view, choose, joiner, left=left, view_at=other.view_at),
             stores=other.view_stores(),
         )
+        if left:
+            self.draft.keeps_keyless(node)
         return Stream(self.draft, node, this.key, value, rekeyed=this.rekeyed)
 
     def _join_stream(
-        self, other: Stream, joiner: Joiner, windows: JoinWindows, value: Serde | None, store: str | None,
+        self, other: Stream, joiner: JoinerWithKey, windows: JoinWindows, value: Serde | None, store: str | None,
         name: str | None, *, left: bool, outer: bool,
     ) -> Stream:  # fmt: skip
         draft, numbers = self.draft, self.draft.numbers
@@ -307,6 +308,8 @@ class Stream:
             other_side, kept[1:], partial(side, stores[0], left=False, outer=outer), stores=(stores[0], *shared)
         )
         draft.processor(merged, (this_side, other_side), pass_on)
+        if left:
+            draft.keeps_keyless(merged)
         return Stream(draft, merged, this.key, value)
 
     def _copartitioned(self, name: str | None, suffix: str = "") -> Stream:
@@ -340,6 +343,11 @@ class Stream:
     ) -> Stream:  # fmt: skip
         node = self.draft.stateless(self.draft.numbers.node(prefix, name), self.node, make)
         return Stream(self.draft, node, key, value, rekeyed=self.rekeyed or rekeyed)
+
+
+def _keyed(joiner: Callable[..., Any], with_key: bool) -> JoinerWithKey:
+    """A joiner that takes the key too."""
+    return joiner if with_key else lambda _, left, right: joiner(left, right)
 
 
 def _join_store(name: str, key: Serde, value: Serde, windows: JoinWindows) -> Callable[[], JoinStore]:

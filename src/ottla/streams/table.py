@@ -17,6 +17,7 @@ from ottla.streams.engine.tables import (
     TableSource,
     View,
     ViewAt,
+    suppressed,
 )
 from ottla.streams.engine.task import Context
 from ottla.streams.errors import TopologyError
@@ -98,11 +99,12 @@ class Table:
         return self._map("KTABLE-FILTER-", lambda k, v: None if holds(k, v) else v, self.value, store, name, True)
 
     def map_values(
-        self, change: Callable[[Any], Any], *, value: Serde | None = None, store: str | None = None,
-        name: str | None = None,
+        self, change: Callable[..., Any], *, with_key: bool = False, value: Serde | None = None,
+        store: str | None = None, name: str | None = None,
     ) -> Table:  # fmt: skip
-        """Another value for each row; the function takes the value, never None."""
-        return self._map("KTABLE-MAPVALUES-", lambda _, v: change(v), value, store, name, False)
+        """Another value for each row; the function takes the value, never None, or `with_key` the key and the value."""
+        compute = change if with_key else lambda _, v: change(v)
+        return self._map("KTABLE-MAPVALUES-", compute, value, store, name, False)
 
     def to_stream(self, *, name: str | None = None) -> Stream:
         """Every update as a record; a deleted row has the value None."""
@@ -240,12 +242,13 @@ class Table:
             node, (self.node,),
             lambda: Suppress(store, key, value, wait_ms, by_window_end=by_window_end, most=most), stores=(store,),
         )  # fmt: skip
-        return Table(
-            self.draft, node, self.key, self.value, TableSettings(), enable_old=self.enable_old, derived=self._no_view
-        )
 
-    def _no_view(self) -> tuple[View, tuple[str, ...]]:
-        raise TopologyError("rows cannot be looked up behind suppress: write them to a topic and read that as a table")
+        def derived() -> tuple[View, tuple[str, ...]]:
+            return suppressed(store, key, value, self.view()), (store, *self.view_stores())
+
+        return Table(
+            self.draft, node, self.key, self.value, TableSettings(), enable_old=self.enable_old, derived=derived
+        )
 
     def _join(
         self, other: Table, joiner: Joiner, value: Serde | None, store: str | None, name: str | None,

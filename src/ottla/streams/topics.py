@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.client import Admin, ApiError, ErrorCode
+from ottla.client import Admin, ApiError, CommittedOffset, ErrorCode
+from ottla.client.model import LATEST
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology
 from ottla.streams.layout import TaskLayout, layout
@@ -33,3 +34,18 @@ def prepared(admin: Admin, topology: Topology, application_id: str, replication_
                 "under another application id, or delete the application's topics and its group"
             )
     return plan
+
+
+def begin_at_ends(admin: Admin, topology: Topology, application_id: str) -> None:
+    """Commit the present ends of topics that a new application reads from there on, where it has no offset yet."""
+    if not topology.latest():
+        return
+    known = admin.committed_offsets(application_id)
+    fresh = [each for topic in topology.latest() for each in admin.cluster.partitions(topic) if each not in known]
+    if not fresh:
+        return
+    ends = {each: CommittedOffset(end.offset) for each, end in admin.cluster.list_offsets(fresh, LATEST).items()}
+    for fault in admin.commit_offsets(application_id, ends).values():
+        # An instance that is at work since has done it, and the group takes offsets of its members alone.
+        if fault is not None and fault.code is not ErrorCode.UNKNOWN_MEMBER_ID:
+            raise fault

@@ -21,7 +21,7 @@ class TimeWindows:
             object.__setattr__(self, "advance_ms", self.size_ms)
         if not 0 < self.advance_ms <= self.size_ms:
             raise TopologyError(f"advance_ms={self.advance_ms} must be between 1 and the size, {self.size_ms}")
-        _not_negative("grace_ms", self.grace_ms)
+        not_negative("grace_ms", self.grace_ms)
 
     @property
     def retention_ms(self) -> int:
@@ -38,7 +38,7 @@ class SlidingWindows:
 
     def __post_init__(self) -> None:
         _positive("difference_ms", self.difference_ms)
-        _not_negative("grace_ms", self.grace_ms)
+        not_negative("grace_ms", self.grace_ms)
 
     @property
     def retention_ms(self) -> int:
@@ -55,7 +55,7 @@ class SessionWindows:
 
     def __post_init__(self) -> None:
         _positive("gap_ms", self.gap_ms)
-        _not_negative("grace_ms", self.grace_ms)
+        not_negative("grace_ms", self.grace_ms)
 
     @property
     def retention_ms(self) -> int:
@@ -72,7 +72,7 @@ class JoinWindows:
     grace_ms: int = 0
 
     def __post_init__(self) -> None:
-        _not_negative("grace_ms", self.grace_ms)
+        not_negative("grace_ms", self.grace_ms)
         if self.before_ms + self.after_ms < 0:
             raise TopologyError(
                 f"the window ends before it begins: before_ms={self.before_ms}, after_ms={self.after_ms}"
@@ -94,6 +94,8 @@ def _positive(name: str, value: int) -> None:
         raise TopologyError(f"{name}={value} must be above 0")
 
 
-def _not_negative(name: str, value: int) -> None:
+def not_negative(name: str, value: int) -> int:
+    """The value; TopologyError if it is below 0."""
     if value < 0:
         raise TopologyError(f"{name}={value} must not be negative")
+    return value

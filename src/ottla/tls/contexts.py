@@ -6,9 +6,10 @@ import contextlib
 import os
 import ssl
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 
 from ottla.tls.settings import TlsSettings
-from ottla.tls.stores import Key, StoreUnreadable, pem_key, pem_trusted, read_key, read_trusted
+from ottla.tls.stores import Key, StoreUnreadable, names_revoked, pem_key, pem_trusted, read_key, read_trusted
 
 TlsContext = ssl.SSLContext
 """For rooms without sockets, which hand a context on."""
@@ -16,11 +17,17 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 _AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
 
-def server_context(settings: TlsSettings) -> ssl.SSLContext:
+class ServerContext(ssl.SSLContext):
+    """The context of a listener, with the SHA-256 of the certificate that it shows."""
+
+    certificate_hash = b""
+
+
+def server_context(settings: TlsSettings) -> ServerContext:
     """The context of a listener; StoreUnreadable says what is missing or wrong."""
     if not settings.has_key:
         raise StoreUnreadable("a listener with TLS needs a key and a certificate: set ssl.keystore.location")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = _AUTH[settings.client_auth]
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     if settings.client_auth != "none" and trusted(settings) is None:
@@ -71,11 +78,17 @@ def _fill(context: ssl.SSLContext, settings: TlsSettings) -> None:
             raise StoreUnreadable(f"ssl.cipher.suites names none that is known: {', '.join(older)}") from None
     if (certificates := trusted(settings)) is not None:
         try:
-            context.load_verify_locations(cadata=certificates)
+            with _in_memory(certificates) as path:
+                context.load_verify_locations(path)
         except ssl.SSLError as fault:
             raise StoreUnreadable(f"the trusted certificates cannot be read: {fault.reason}") from None
+        if names_revoked(certificates):
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if (key := own_key(settings)) is not None:
         _load(context, key)
+        if isinstance(context, ServerContext):
+            first = key.chain[: key.chain.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)]
+            context.certificate_hash = sha256(ssl.PEM_cert_to_DER_cert(first)).digest()
 
 
 def _load(context: ssl.SSLContext, key: Key) -> None:

@@ -61,14 +61,14 @@ NAMES = (*_TEXTS, *_LISTS)
 
 def tls_settings(texts: Mapping[str, str]) -> tuple[TlsSettings, list[str]]:
     """The settings in these options, and what is wrong with them, each in a sentence."""
-    said: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name, attribute in _TEXTS.items():
         if (text := texts.get(name)) is not None and (text.strip() or name.endswith("algorithm")):
-            said[attribute] = text.strip()
+            fields[attribute] = text.strip()
     for name, attribute in _LISTS.items():
         if (text := texts.get(name)) is not None and text.strip():
-            said[attribute] = tuple(part.strip() for part in text.split(",") if part.strip())
-    settings = TlsSettings(**said)  # type: ignore[arg-type]
+            fields[attribute] = tuple(part.strip() for part in text.split(",") if part.strip())
+    settings = TlsSettings(**fields)  # type: ignore[arg-type]
     return settings, _problems(settings)
 
 

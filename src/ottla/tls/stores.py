@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 _PKCS12, _JKS = b"\x30", b"\xfe\xed\xfe\xed"
 _CERTIFICATES = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_REVOKED = re.compile(r"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----", re.DOTALL)
 _KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----.+?-----END (?:[A-Z]+ )?PRIVATE KEY-----", re.DOTALL)
 
 
@@ -67,11 +68,16 @@ def read_trusted(location: str, password: str | None) -> str:
 
 
 def pem_trusted(text: str, where: str) -> str:
-    """The certificates in a PEM text."""
+    """The certificates in a PEM text, and the lists of those that are revoked."""
     certificates = _CERTIFICATES.findall(text)
     if not certificates:
         raise StoreUnreadable(f"{where} holds no certificate in PEM")
-    return "\n".join(certificates) + "\n"
+    return "\n".join([*certificates, *_REVOKED.findall(text)]) + "\n"
+
+
+def names_revoked(trusted: str) -> bool:
+    """True if trusted certificates come with a list of revoked ones."""
+    return _REVOKED.search(trusted) is not None
 
 
 def _read(location: str) -> bytes:

@@ -217,6 +217,8 @@ _TABLE = (
     _api(66, "ListTransactions", (0, 2), 0),
     _api(68, "ConsumerGroupHeartbeat", (0, 1), 0),
     _api(69, "ConsumerGroupDescribe", (0, 1), 0),
+    _api(71, "GetTelemetrySubscriptions", (0, 0), 0),
+    _api(72, "PushTelemetry", (0, 0), 0),
     _api(74, "ListConfigResources", (0, 1), 0),
     _api(75, "DescribeTopicPartitions", (0, 0), 0),
 )

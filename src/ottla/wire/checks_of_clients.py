@@ -264,5 +264,15 @@ OF_CLIENTS: dict[int, tuple[Check, ...]] = {
               "whole group until it is resolved again",
               "topic is left out of the subscription, unlogged"),
     ),
+    71: (  # GetTelemetrySubscriptions
+        Check("0", None, "-", None, NONE, None,
+              "never",
+              "-"),
+    ),
+    72: (  # PushTelemetry
+        Check("0", None, "-", None, NONE, None,
+              "never",
+              "-"),
+    ),
 }
 # fmt: on

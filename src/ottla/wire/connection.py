@@ -243,6 +243,7 @@ class ServerConnection:
         for listener in self.on_close:
             listener()
         self.on_close.clear()
+        self.resume = self.proven = _nothing  # with the channel in them it would wait for the garbage collector
 
 
 def release(parts: list[Part]) -> None:

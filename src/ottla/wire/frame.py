@@ -175,6 +175,7 @@ class FrameReader:
         return own is not None and not self.refused and self._end < _LENGTH.unpack_from(own)[0] + 4
 
     def close(self) -> None:
+        self.give_up, self.held = _nothing, _never
         self._set_aside(0)
         if self._own is not None:
             self._drop_own()

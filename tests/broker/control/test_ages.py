@@ -101,13 +101,13 @@ def test_if_all_machines_are_put_back_an_administrator_decides(caplog):
 def test_a_broker_whose_memory_went_back_stops_and_comes_back_as_an_older_copy(caplog):
     """A snapshot of the machine restores the process and its disk, and not the store on other machines."""
     cluster = a_written_cluster()
-    machine, remembered = cluster.machines[1], directory(cluster, 1).age.said
+    machine, remembered = cluster.machines[1], directory(cluster, 1).age.on_disk
     disk = machine.disk.copied("/data")
     for _ in range(3):
         produce(cluster, 1, acks=-1)
         cluster.loop.run_for(2 * EVERY_MS)
-    assert directory(cluster, 1).age.said > remembered
-    directory(cluster, 1).age.said = remembered
+    assert directory(cluster, 1).age.on_disk > remembered
+    directory(cluster, 1).age.on_disk = remembered
     with caplog.at_level(logging.WARNING):
         cluster.until(lambda: machine.current.fatal is not None, 3 * EVERY_MS)
         assert "put back to an earlier state while the broker ran" in machine.current.fatal
@@ -140,9 +140,9 @@ def test_a_directory_as_it_was_left_is_never_older(caplog, clean):
 def test_the_age_stands_still_while_nothing_is_written():
     cluster = a_written_cluster()
     held = directory(cluster, 2)
-    before = held.age.said
+    before = held.age.on_disk
     cluster.loop.run_for(20 * EVERY_MS)
-    assert held.age.said == before == cluster.store.ages[held.directory_id]
+    assert held.age.on_disk == before == cluster.store.ages[held.directory_id]
 
 
 def test_a_broker_that_is_alone_with_its_store_has_no_witness_and_notes_nothing():

@@ -9,16 +9,9 @@ import pytest
 from followers import SESSION_MS, Cluster
 
 from ottla.broker.metadata_log.command_queue import Applied, Outcome
+from ottla.cluster.broker_commands import FenceBroker, UnregisterBroker
 from ottla.cluster.brokers import LATEST_METADATA_VERSION
-from ottla.cluster.commands import (
-    AllocateProducerIds,
-    ChangeInSync,
-    CreateTopic,
-    DeleteTopic,
-    FenceBroker,
-    ReplicaEpoch,
-    UnregisterBroker,
-)
+from ottla.cluster.commands import AllocateProducerIds, ChangeInSync, CreateTopic, DeleteTopic, ReplicaEpoch
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.kernel.ids import NO_LEADER, TopicId

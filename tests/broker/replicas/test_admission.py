@@ -9,6 +9,7 @@ from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ErrorCode
 from ottla.records.batch import Batch
 from ottla.records.builder import build_batch
+from ottla.records.checksum import crc32c
 from ottla.records.compression import Codec
 from ottla.records.reader import Record, read_records
 
@@ -120,3 +121,39 @@ def test_one_wrong_bit_anywhere_is_never_taken_for_what_was_sent(transactional: 
         damaged[position] ^= 1
         found = admit(memoryview(damaged), NOW_MS)
         assert isinstance(found, Batch) == (12 <= position < 16), position
+
+
+def with_header(records: memoryview, *, magic: int | None = None, attributes: int | None = None) -> memoryview:
+    """A batch with another byte in its header, whose checksum holds all the same."""
+    changed = bytearray(records)
+    if magic is not None:
+        changed[16] = magic
+    if attributes is not None:
+        changed[21:23] = attributes.to_bytes(2, "big")
+    changed[17:21] = crc32c(bytes(changed[21:])).to_bytes(4, "big")
+    return memoryview(changed)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 3, 127, 255])
+def test_a_batch_of_another_format_is_refused(magic: int):
+    assert refused(with_header(body(), magic=magic)) in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_codec_that_there_is_not_is_refused(codec: int):
+    assert refused(with_header(body(), attributes=codec)) in (
+        ErrorCode.CORRUPT_MESSAGE, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.INVALID_RECORD,
+    )  # fmt: skip
+
+
+def test_nobody_but_a_coordinator_writes_control_batches():
+    records = body(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True, is_control=True)
+    assert Admission(TopicConfig()).admit_transactional(records, NOW_MS) is ErrorCode.INVALID_RECORD
+    assert refused(body(is_control=True)) is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_a_bomb_of_any_codec_is_refused(codec: Codec):
+    bomb = body(bytes(33 * MiB), codec=codec)
+    assert bomb.nbytes < 33 * MiB / 20
+    assert refused(bomb, max_message_bytes=2 * MiB) is ErrorCode.MESSAGE_TOO_LARGE

@@ -15,7 +15,7 @@ from sim_cluster import SimCluster
 from two_directories import MORE, a_produce, create, metric, place_of, produce
 
 from ottla.broker.replicas.doubtful_replicas import by_topic
-from ottla.cluster.commands import TakeOffline
+from ottla.cluster.broker_commands import TakeOffline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId
 from ottla.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

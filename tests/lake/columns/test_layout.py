@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout, event_times, folder, groups, parse_layout
 from ottla.lake.rounds.settings import load_settings
-from ottla.lake.stores import LakeRefused
+from ottla.stores import LakeRefused
 
 HOUR = 3_600_000_000
 

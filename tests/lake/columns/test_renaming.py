@@ -14,7 +14,7 @@ from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.types import EMPTY
 from ottla.lake.columns.values import ValueKind, lake_columns
 from ottla.lake.rounds.settings import load_settings, with_renames
-from ottla.lake.stores import LakeRefused
+from ottla.stores import LakeRefused
 
 
 def read(kind, *found, schema=EMPTY):

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.lake.columns.where import RowFilter
-from ottla.lake.stores import LakeRefused
 from ottla.rows.arrow import HEADERS
+from ottla.stores import LakeRefused
 
 INNER = pa.struct([("country", pa.string()), ("at", pa.timestamp("us", "UTC"))])
 ROWS = pa.table(

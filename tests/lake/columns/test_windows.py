@@ -26,9 +26,9 @@ from ottla.lake.columns.windows import (
 )
 from ottla.lake.notes.history import complete_through, late_of
 from ottla.lake.notes.plans import Commit, LoadPlan, Publication, RangeCount
-from ottla.lake.stores import LakeRefused
 from ottla.rows.arrow import TYPES
 from ottla.rows.plan import OffsetRange
+from ottla.stores import LakeRefused
 
 COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 BY_TIME = Layout()

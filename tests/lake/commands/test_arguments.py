@@ -9,7 +9,7 @@ from ottla.cli.main import main
 from ottla.lake.columns.types import EMPTY
 from ottla.lake.columns.values import ValueKind
 from ottla.lake.rounds.settings import load_settings
-from ottla.lake.stores import LakeRefused
+from ottla.stores import LakeRefused
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from ottla.lake.notes.plans import (
     totals,
 )
 from ottla.lake.reports.counts import audit_lines
-from ottla.lake.stores import LakeRefused
 from ottla.rows.plan import OffsetRange, SourceOffset
+from ottla.stores import LakeRefused
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 ID, OTHER = TopicId(b"0123456789abcdef"), TopicId(b"fedcba9876543210")

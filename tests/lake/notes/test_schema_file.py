@@ -8,7 +8,7 @@ from ottla.lake.columns.json_columns import pack_schema
 from ottla.lake.columns.shape import LakeShape
 from ottla.lake.notes import schema_file
 from ottla.lake.notes.plans import HeldRows, LoadPlan, Publication, WrittenFile, named_files
-from ottla.lake.stores.local import LocalStore
+from ottla.stores.local import LocalStore
 
 SHAPE = LakeShape(values="json")
 ONE, TWO = pa.schema([("a", pa.int64())]), pa.schema([("a", pa.float64()), ("b", pa.string())])

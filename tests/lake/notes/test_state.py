@@ -13,8 +13,8 @@ from ottla.lake.columns.windows import Tally
 from ottla.lake.notes.history import Forgotten
 from ottla.lake.notes.plans import Commit, HeldRows, LoadPlan, Publication, RangeCount, WrittenFile, named_files
 from ottla.lake.notes.state import FORGOTTEN_TOGETHER, KEPT_ROUNDS, LakeRecords, LakeState
-from ottla.lake.stores import LakeRefused, open_store
 from ottla.rows.plan import OffsetRange
+from ottla.stores import LakeRefused, open_store
 
 SPAN = OffsetRange("t", 0, 0, 2, b"0123456789abcdef")
 SHAPE = LakeShape()
@@ -56,7 +56,7 @@ def test_a_second_loader_on_the_lake_is_refused(tmp_path):
 
 
 def test_a_loader_killed_lets_the_next_one_in(tmp_path):
-    hold = "import sys; from ottla.lake.notes.state import LakeState; from ottla.lake.stores import open_store; s = LakeState(open_store(sys.argv[1])); print('held', flush=True); sys.stdin.read()"  # noqa: E501
+    hold = "import sys; from ottla.lake.notes.state import LakeState; from ottla.stores import open_store; s = LakeState(open_store(sys.argv[1])); print('held', flush=True); sys.stdin.read()"  # noqa: E501
     with subprocess.Popen(
         [sys.executable, "-c", hold, tmp_path.as_uri()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:

@@ -17,8 +17,8 @@ from ottla.lake.notes.plans import Commit, LoadPlan, Publication
 from ottla.lake.readers import topic_schema
 from ottla.lake.reports.markers import LoaderMarkers, marker_name
 from ottla.lake.reports.periods import Periods, closed, counts_by_period
-from ottla.lake.stores import LakeRefused, open_store
 from ottla.records.reader import Record
+from ottla.stores import LakeRefused, open_store
 
 DAY = 144
 DAY_US = DAY * WINDOW_US

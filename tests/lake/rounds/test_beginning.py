@@ -10,10 +10,10 @@ from ottla.kernel.ids import TopicPartition
 from ottla.lake.notes.state import LakeRecords
 from ottla.lake.readers import topic_schema
 from ottla.lake.rounds.beginning import parse_beginning
-from ottla.lake.stores import lake_url, open_store
 from ottla.records.reader import Record
 from ottla.rows.plan import Edge, SpecificOffsets, Timestamps
 from ottla.rows.survey import Survey
+from ottla.stores import lake_url, open_store
 
 pytestmark = pytest.mark.slow
 

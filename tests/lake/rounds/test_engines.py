@@ -15,12 +15,12 @@ from ottla.kernel.ids import TopicPartition
 from ottla.lake.notes.plans import LoadPlan
 from ottla.lake.rounds import engines
 from ottla.lake.rounds.engines import MOST_HERE, Engines, choice, where_to_run
-from ottla.lake.stores import LakeRefused
 from ottla.records.reader import Record
 from ottla.rows import sizes
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.plan import OffsetRange
 from ottla.rows.workers import Here, Processes, TaskFailed
+from ottla.stores import LakeRefused
 
 MiB = 1 << 20
 DAY = 86_400_000

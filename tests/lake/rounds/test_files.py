@@ -13,8 +13,8 @@ from ottla.lake.columns.layout import Layout
 from ottla.lake.rounds import files, merge
 from ottla.lake.rounds.files import FileTarget, TopicFiles
 from ottla.lake.rounds.merge import merge_parts, merge_tasks
-from ottla.lake.stores import open_store
 from ottla.rows.arrow import row_schema
+from ottla.stores import open_store
 
 HOUR = 3_600_000_000
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp")

@@ -15,7 +15,7 @@ from ottla.lake.notes.state import LakeState
 from ottla.lake.options import OPTIONS, LoadOptions, checked
 from ottla.lake.rounds.known import changes, continued, known_options, to_note
 from ottla.lake.rounds.settings import load_settings
-from ottla.lake.stores import LakeRefused, open_store
+from ottla.stores import LakeRefused, open_store
 
 LAKES = [
     {"json": True, "event_time": "time", "partition_by": "hour,carrier", "time_zone": "Europe/Berlin"},

@@ -18,9 +18,9 @@ from ottla.lake.reports.exporter import Exporter
 from ottla.lake.reports.tiers import added_up
 from ottla.lake.rounds.loader import Loader
 from ottla.lake.rounds.settings import load_settings
-from ottla.lake.stores import LakeRefused, open_store
 from ottla.records.reader import Record
 from ottla.rows.workers import Here
+from ottla.stores import LakeRefused, open_store
 
 pytestmark = pytest.mark.slow
 

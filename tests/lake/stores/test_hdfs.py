@@ -13,11 +13,11 @@ from store_rigs import MiniHdfs, StoreProcess
 
 from ottla.connect.records import SinkRecord
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import LakeRefused, StoreUnreachable, open_store
-from ottla.lake.stores.hdfs import HdfsStore, _claim_named, _name_of
-from ottla.lake.stores.lease import Claim
-from ottla.lake.stores.urls import LakeUrlParts
 from ottla.sinks.files.connectors import HdfsSinkConnector
+from ottla.stores import LakeRefused, StoreUnreachable, open_store
+from ottla.stores.hdfs import HdfsStore, _claim_named, _name_of
+from ottla.stores.lease import Claim
+from ottla.stores.urls import LakeUrlParts
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_missing_rights_are_not_passing(client, hdfs_url, monkeypatch):
 
 
 def test_a_name_node_that_does_not_answer_is_a_passing_fault(monkeypatch):
-    monkeypatch.setattr("ottla.lake.stores.hdfs._PATIENCE", {"dfs.client.failover.max.attempts": "1"})
+    monkeypatch.setattr("ottla.stores.hdfs._PATIENCE", {"dfs.client.failover.max.attempts": "1"})
     store = open_store("hdfs://127.0.0.1:1/lake")
     for call in (lambda: store.read("a"), lambda: store.entries(""), lambda: store.replace("a", b"")):
         with pytest.raises(StoreUnreachable, match="refused"):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from sim_files import SimFiles
 
-from ottla.lake.stores.base import FinishedFile
-from ottla.lake.stores.local import LocalStore
 from ottla.sim.disk import SimDisk
 from ottla.sim.disk_faults import PowerCut
+from ottla.stores.base import FinishedFile
+from ottla.stores.local import LocalStore
 
 LAKE = Path("/srv/lake")
 Call = Callable[[LocalStore], object]

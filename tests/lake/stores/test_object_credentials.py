@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from fault_proxy import STATUS, FaultProxy
 
-from ottla.lake.stores import LakeRefused, open_store
+from ottla.stores import LakeRefused, open_store
 
 OURS = "AKIAFROMPROFILE"
 

@@ -15,10 +15,10 @@ import pytest
 from fault_proxy import CUT, CUT_ANSWER, HOLD, LOSE, STATUS, FaultProxy
 from store_rigs import BUCKET, MotoServer, written
 
-from ottla.lake.stores import FinishedFile, LakeRefused, StoreUnreachable, open_store
-from ottla.lake.stores.object_client import Patience
-from ottla.lake.stores.objects import ObjectStore
-from ottla.lake.stores.urls import place_of
+from ottla.stores import FinishedFile, LakeRefused, StoreUnreachable, open_store
+from ottla.stores.object_client import Patience
+from ottla.stores.objects import ObjectStore
+from ottla.stores.urls import place_of
 
 MIB = 1024 * 1024
 SHORT = Patience(retries=3, seconds=5, request_seconds=10)
@@ -297,7 +297,7 @@ def test_no_more_than_six_pieces_are_in_memory(store, proxy):
 def test_a_process_that_leaves_things_open_ends_in_order(store, moto, s3_url, lines):
     """The upload is aborted and the lease released at exit; a thread in obstore once crashed the interpreter."""
     program = (
-        "from ottla.lake.stores import open_store\n"
+        "from ottla.stores import open_store\n"
         f"store = open_store('{s3_url}')\noutput = store.open_output('data/1')\n{lines}"
     )
     for _ in range(3):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from store_rigs import StoreProcess, written
 
-from ottla.lake.stores import FinishedFile, LakeRefused, Store, StoredFile, lake_url, open_store
+from ottla.stores import FinishedFile, LakeRefused, Store, StoredFile, lake_url, open_store
 
 KINDS = ("local", "s3", "az", "hdfs")
 MIB = 1024 * 1024

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from store_rigs import BUCKET
 
-from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
-from ottla.lake.stores.objects import ObjectStore
-from ottla.lake.stores.urls import LakeUrlParts, place_of
+from ottla.stores import LakeRefused, catalog_url, lake_url, open_store
+from ottla.stores.objects import ObjectStore
+from ottla.stores.urls import LakeUrlParts, place_of
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,7 @@ def test_a_refusal_does_not_repeat_the_password():
 @pytest.mark.parametrize(("url", "library"), [("s3://bucket/lake", "obstore"), ("hdfs://host:1/lake", "hdfs_native")])
 def test_a_missing_library_is_named_with_the_command_that_brings_it(url, library):
     """Tested in a process of its own, in which the library cannot be found."""
-    program = (
-        f"import sys; sys.modules['{library}'] = None\nfrom ottla.lake.stores import open_store\nopen_store('{url}')"
-    )
+    program = f"import sys; sys.modules['{library}'] = None\nfrom ottla.stores import open_store\nopen_store('{url}')"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
     assert "LakeRefused" in ended.stderr
     assert "pip install 'ottla[lake]'" in ended.stderr
@@ -170,7 +168,7 @@ def test_a_missing_library_is_named_with_the_command_that_brings_it(url, library
 @pytest.mark.parametrize("library", ["obstore", "hdfs_native"])
 def test_a_local_lake_loads_no_library_of_another_store(library, tmp_path):
     program = (
-        "import sys\nfrom ottla.lake.stores import lake_url, open_store\n"
+        "import sys\nfrom ottla.stores import lake_url, open_store\n"
         f"open_store(lake_url('{tmp_path}')).replace('a', b'')\nassert '{library}' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -14,8 +14,8 @@ import pyarrow as pa
 from tests.lake.tables.made import BASE, Lake, a_round, row, ten_rows
 
 from ottla.lake.columns.json_columns import DELETED
-from ottla.lake.stores.base import StoreUnreachable
 from ottla.lake.tables import TableFile
+from ottla.stores.base import StoreUnreachable
 
 KEYS = 7
 WIDE = BASE.set(BASE.get_field_index("id"), pa.field("id", pa.float64()))

@@ -16,8 +16,8 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId
-from ottla.lake.stores import local_path
 from ottla.lake.tables import LakeTable, TableFile, TableRound, open_table
+from ottla.stores import local_path
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 BASE = pa.schema(

@@ -16,8 +16,8 @@ from ottla.kernel.ids import TopicId
 from ottla.lake import LakeRefused
 from ottla.lake.columns.shape import LakeShape
 from ottla.lake.rounds.publishing import publisher
-from ottla.lake.stores import open_store
 from ottla.lake.tables import TableFile, open_table
+from ottla.stores import open_store
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 AN_ID = TopicId(bytes(range(16)))

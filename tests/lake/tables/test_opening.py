@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from tests.lake.tables.made import BASE, Lake, a_round, row, ten_rows
 
-from ottla.lake.stores import LakeRefused, local_path
 from ottla.lake.tables.delta_place import storage_options
+from ottla.stores import LakeRefused, local_path
 
 OPEN = """
 import sys

@@ -12,6 +12,7 @@ import pytest
 from clusters import create, register, topic_id
 from log_desk import a_batch, a_log, put
 
+from ottla.cluster.broker_commands import FenceBroker
 from ottla.cluster.commands import (
     ChangeInSync,
     Command,
@@ -20,7 +21,6 @@ from ottla.cluster.commands import (
     ConfigOperation,
     DeleteTopic,
     EditConfigs,
-    FenceBroker,
     ReplicaEpoch,
 )
 from ottla.cluster.decide import decide

@@ -15,10 +15,10 @@ from ottla.connect.errors import ConfigException, RetriableException
 from ottla.connect.plugins.base import RefusedRecords
 from ottla.connect.records import SinkRecord
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import StoreUnreachable
-from ottla.lake.stores.local import LocalStore
 from ottla.sinks.files import connectors
 from ottla.sinks.files.connectors import HdfsSinkConnector, S3SinkConnector
+from ottla.stores import StoreUnreachable
+from ottla.stores.local import LocalStore
 
 JSON = {"format.class": "io.confluent.connect.s3.format.json.JsonFormat"}
 POINT = data.struct([("x", data.INT32), ("name", data.OPTIONAL_STRING)], name="Point")

@@ -31,11 +31,9 @@ PROGRAM = Path(__file__).with_name("driver.py")
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE, TARGET = "campaign-source", "campaign-target"
 PARTITIONS, KEYS = 4, 997
-BATCHES_PER_KILL = 4
 LONGEST_AWAY_S = 4.0
 IN_TRANSACTION = 0.75
 """The share of kills that are timed to meet an open transaction."""
-PATIENCE_S = 600
 
 
 class Cluster(Protocol):
@@ -76,6 +74,9 @@ class Ended:
 class Campaign:
     """Feeds the source, runs drivers until one has done everything, and kills meanwhile."""
 
+    batches_per_kill = 4
+    patience_s = 600
+
     def __init__(self, scale: Scale, cluster: Cluster, folder: Path, tell: Callable[[str], None]) -> None:
         self.ended = Ended()
         self._scale, self._cluster, self._folder, self._tell = scale, cluster, folder, tell
@@ -87,13 +88,23 @@ class Campaign:
         """Processes of drivers that were killed."""
 
     def run(self) -> Ended:
+        """Feed, kill, let the rest be done, and judge the results."""
         self._feed()
         given = records(self._cluster.bootstrap, SOURCE, committed=True)
         self._tell(f"{len(given):,} rows in {SOURCE}")
+        self.besiege()
+        found = records(self._cluster.bootstrap, TARGET, committed=True)
+        self.ended.committed = len(found)
+        self.ended.uncommitted = len(records(self._cluster.bootstrap, TARGET, committed=False)) - len(found)
+        self.ended.differences += differences(given, found)
+        return self.ended
+
+    def besiege(self) -> None:
+        """Kill parts of the query as often as wanted, until a driver has done everything."""
         self._start()
         try:
             for number, kind in enumerate(self._strikes(), 1):
-                self._reach(number * BATCHES_PER_KILL)
+                self._reach(number * self.batches_per_kill)
                 self._any_moment()
                 self._tell(f"batch {self._batches()}: {kind}: {getattr(self, f'_strike_{kind}')()}")
                 self.ended.done[kind] += 1
@@ -101,11 +112,6 @@ class Campaign:
         finally:
             self._clean_up()
         self.ended.batches = self._batches()
-        found = records(self._cluster.bootstrap, TARGET, committed=True)
-        self.ended.committed = len(found)
-        self.ended.uncommitted = len(records(self._cluster.bootstrap, TARGET, committed=False)) - len(found)
-        self.ended.differences += differences(given, found)
-        return self.ended
 
     def _any_moment(self) -> None:
         """Wait for a moment to kill, mostly one with an open transaction, else a random one."""
@@ -140,24 +146,28 @@ class Campaign:
     @property
     def _most(self) -> int:
         """Rows of a micro-batch."""
-        return max(1, self._scale.rows // (BATCHES_PER_KILL * (self._scale.kills + 1)))
+        return max(1, self._scale.rows // (self.batches_per_kill * (self._scale.kills + 1)))
 
     def _start(self) -> None:
         self._log = self._folder / f"driver-{next(self._numbers)}.log"
-        arguments = [
-            self._scale.master, self._cluster.bootstrap, SOURCE, TARGET, str(self._folder / "checkpoint"),
-            str(self._most), self._scale.plan,
-        ]  # fmt: skip
+        command = self._command()
         import pyspark
 
         environment = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "PYSPARK_PYTHON": sys.executable}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
         with self._log.open("wb") as log:
             self._driver = subprocess.Popen(
-                [sys.executable, str(PROGRAM), *arguments],
+                command,
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True, env=environment,
                 cwd=self._folder,
             )  # fmt: skip
+
+    def _command(self) -> list[str]:
+        """The command of a driver."""
+        return [
+            sys.executable, str(PROGRAM), self._scale.master, self._cluster.bootstrap, SOURCE, TARGET,
+            str(self._folder / "checkpoint"), str(self._most), self._scale.plan,
+        ]  # fmt: skip
 
     def _batches(self) -> int:
         """Micro-batches that Spark has noted as done."""
@@ -174,7 +184,7 @@ class Campaign:
             return self._batches() >= batches
 
         try:
-            until(reached, f"micro-batch {batches}", PATIENCE_S)
+            until(reached, f"micro-batch {batches}", self.patience_s)
         except Stuck as stuck:
             raise Stuck(f"{stuck}; the driver's last words: {self._said()}") from stuck
 
@@ -185,7 +195,7 @@ class Campaign:
             self._revive()
             return False
 
-        until(finished, "the end of the query", PATIENCE_S)
+        until(finished, "the end of the query", self.patience_s)
 
     def _revive(self) -> None:
         status = self._driver.poll()

@@ -150,7 +150,7 @@ def test_a_directory_in_which_nothing_could_be_noted_yet_is_used_without() -> No
     opened(disk).close(clean=False)
     disk.capacity_bytes = disk.used_bytes()
     directory = opened(disk, ONE)
-    assert directory.witness.said is None
+    assert directory.witness.on_disk is None
     assert directory.witness.faults == ["no room to note down the incarnation of /data"]
 
 
@@ -178,7 +178,7 @@ def test_a_clean_stop_is_believed_of_the_incarnation_that_is_noted() -> None:
     closed_by(disk, ONE, 7, marked=7)
     directory = opened(disk, TWO)
     assert directory.clean and directory.witness.faults == []
-    assert directory.witness.said is not None and directory.witness.said.closed
+    assert directory.witness.on_disk is not None and directory.witness.on_disk.closed
     assert not disk.exists(f"/data/{CLEAN_SHUTDOWN}")
 
 
@@ -202,7 +202,7 @@ def test_a_mark_of_another_incarnation_is_no_proof_of_a_clean_stop(body: bytes) 
     file.release()
     directory = opened(disk, TWO)
     assert not directory.clean
-    assert directory.witness.said is not None and not directory.witness.said.closed
+    assert directory.witness.on_disk is not None and not directory.witness.on_disk.closed
     assert len(directory.witness.faults) == 1 and "all logs are checked" in directory.witness.faults[0]
     assert not disk.exists(f"/data/{CLEAN_SHUTDOWN}")
 
@@ -251,7 +251,7 @@ def test_that_it_was_closed_is_known_after_a_start_that_did_not_come_to_register
         else:
             break
         for state in trial.legal_states():
-            found = opened(state, THREE).witness.said
+            found = opened(state, THREE).witness.on_disk
             assert found is not None and found.closed and found.incarnation == ONE
         steps += 1
     assert steps > 4
@@ -262,9 +262,9 @@ def test_registrations_that_were_begun_are_remembered_until_one_succeeds() -> No
     for incarnation in (ONE, TWO, THREE):
         opened(disk, incarnation).close(clean=False)
     directory = opened(disk, ONE)
-    assert directory.witness.said is not None and directory.witness.said.attempts == (TWO, THREE, ONE)
+    assert directory.witness.on_disk is not None and directory.witness.on_disk.attempts == (TWO, THREE, ONE)
     directory.witness.registered(ONE, 30, version=30, crc=None)
-    assert directory.witness.said.attempts == ()
+    assert directory.witness.on_disk.attempts == ()
 
 
 def test_what_was_seen_of_the_metadata_only_grows() -> None:
@@ -272,7 +272,7 @@ def test_what_was_seen_of_the_metadata_only_grows() -> None:
     witness.begin(ONE, "/data/no-mark")
     witness.seen(5, 55)
     witness.seen(4, 44)
-    assert witness.said is not None and (witness.said.metadata_version, witness.said.metadata_crc) == (5, 55)
+    assert witness.on_disk is not None and (witness.on_disk.metadata_version, witness.on_disk.metadata_crc) == (5, 55)
 
 
 @pytest.mark.parametrize(("older", "newer"), [(0, 1), (1, 0)])

@@ -4,7 +4,11 @@
 killed so many times and has come to the ends of its topics. Then the results of each key must be those of the engine.
 
 `make streams-campaign ARGS="--topologies 1000 --minutes 30"` makes topologies at random instead, and runs each one by
-Kafka's own test driver and by the engine, in memory, on disk and through restarts.
+Kafka's own test driver and by the engine, in memory, on disk and through restarts. With `--on spark` each one runs on
+Spark instead, in random cuts with a crash and a restart, and is held to the engine.
+
+`make streams-campaign ARGS="--besieged --kills 12 --records 1000000"` runs sessions and joins of tables over three
+brokers under kill -9 of every part, and compares with the engine and with Kafka's test driver.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +26,8 @@ import time
 from pathlib import Path
 
 from tests.streams.campaign.at_random import campaign
+from tests.streams.campaign.at_random_on_spark import campaign_on_spark
+from tests.streams.campaign.besieged import besiege
 from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
 from tests.streams.oracle import MISSING
 
@@ -36,12 +43,17 @@ OPTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
 def main() -> int:
     """Run the campaign; 1 if results differ."""
     options = parsed()
+    if options.topologies and options.on == "spark":
+        with tempfile.TemporaryDirectory(prefix="ottla-streams-") as folder:
+            return 1 if campaign_on_spark(options.topologies, options.minutes, options.seed, Path(folder)) else 0
     if options.topologies:
         if MISSING:
             print("Kafka's jars of Streams or javac are not here: run `tools/setup.sh streams-jars java`")
             return 1
         with tempfile.TemporaryDirectory(prefix="ottla-streams-") as folder:
             return 1 if campaign(options.topologies, options.minutes, options.seed, Path(folder)) else 0
+    if options.besieged:
+        return besieged(options)
     draw, deadline, faults = random.Random(options.seed), time.monotonic() + 60 * options.minutes, 0
     kills = [len(part) for part in _shares(list(range(options.kills)), len(options.topology))]
     with TestBroker(OPTIONS) as broker, tempfile.TemporaryDirectory(prefix="ottla-streams-") as folder:
@@ -58,10 +70,30 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=30, help="no kill or topology begins after so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--topologies", type=int, default=0, help="so many, made at random, in place of kills")
+    parser.add_argument("--besieged", action="store_true", help="kill executors and brokers too")
+    parser.add_argument("--master", default="local-cluster[2,1,1024]", help="of --besieged; default two executors")
+    parser.add_argument("--on", choices=("kafka", "spark"), default="kafka", help="what --topologies are held to")
     parser.add_argument("--topology", action="append", choices=TOPOLOGIES, help="one of them; repeatable")
     options = parser.parse_args()
     options.topology = options.topology or list(TOPOLOGIES)
     return options
+
+
+def besieged(options: argparse.Namespace) -> int:
+    """Run one application under kills of all parts; its folder stays where results differ."""
+    folder, began = Path(tempfile.mkdtemp(prefix="ottla-streams-")), time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server is left behind
+
+    def tell(text: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {text}", flush=True)
+
+    faults = besiege(options.records, options.kills, options.seed, options.master, folder, tell)
+    print("".join(f"DIFFERENCE {fault}\n" for fault in faults) or "no differences")
+    if faults:
+        print(f"logs and state are in {folder}")
+        return 1
+    shutil.rmtree(folder)
+    return 0
 
 
 def survived(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +10,7 @@ from tests.streams.topologies import pair
 
 from ottla.streams import TEXT, StreamsBuilder
 from ottla.streams.layout import layout
-from ottla.streams.on_spark.plan import Plan, planned
+from ottla.streams.on_spark.plan import Plan, planned, starting_offsets
 
 
 def plan(build: Callable[[StreamsBuilder], object], **counts: int) -> Plan:
@@ -59,3 +60,8 @@ def test_sub_topologies_of_one_level_have_their_own_buckets(part: int) -> None:
     (level,) = plan(build, a=2, b=3).levels
     assert level.buckets[level.first[part]] == (part, 0)
     assert len(level.buckets) == 5
+
+
+def test_a_new_application_reads_each_topic_from_its_beginning_or_its_end() -> None:
+    made = plan(lambda b: (b.stream("a").to("out"), b.stream("b", offset_reset="latest").to("out2")), b=1)
+    assert json.loads(starting_offsets(made, ("a", "b"), ("b",))) == {"a": {"0": -2, "1": -2}, "b": {"0": -1}}

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.streams.campaign.at_random_on_spark import differences_on_spark
 from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
+from tests.streams.programs import Program
 
 from ottla.cli.main import main
 from ottla.records.reader import Record
@@ -106,6 +108,16 @@ def crashed_and_restarted(rig: Rig, name: str, topics_read: str, monkeypatch: py
     rig.run(rig.built(name), max_records=13)
     assert len(rig.cuts()) >= 4
     assert by_key(rig.results()) == by_key(expected(rig.built(name), rig.names, rows, rig.cuts()))
+
+
+def test_four_levels_give_what_the_engine_gives_for_the_same_batches_through_a_crash_and_a_restart(
+    spark: Any, bootstrap: str, tmp_path: Path
+) -> None:
+    program: Program = [
+        ("stream", 0, [], "a"), ("table", 0, [], "b"), ("aggregate", 0, [0], ""), ("foreign", 1, [2, 1], ""),
+        ("to_stream", 0, [3], ""), ("to", 0, [4], "out"), ("windowed", 3, [0], ""), ("to", 0, [6], "sessions"),
+    ]  # fmt: skip
+    assert differences_on_spark(program, rows_of(5, "ab", 16), 11, spark, bootstrap, tmp_path) == []
 
 
 def test_a_foreign_key_join_and_a_global_table_end_with_the_rows_that_the_engine_ends_with(rig: Rig) -> None:

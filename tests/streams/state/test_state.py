@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.streams.batches import ROWS, inputs, written
 from tests.streams.topologies import built
 
-from ottla.lake.stores.local import LocalStore
+from ottla.stores.local import LocalStore
 from ottla.streams.engine.task import Task
 from ottla.streams.state import folder as folders
 from ottla.streams.state.files import StateDamaged, StateFile, Step, pack, unpack

@@ -140,15 +140,15 @@ class ScramServer:
             )
         if _decoded(found["binding"]) != self._binding:
             raise PeerRefused("SCRAM: another channel binding than at first", told="Invalid channel binding.")
-        said = f"{self._said},{found['unproved']}".encode()
+        auth_message = f"{self._said},{found['unproved']}".encode()
         proof = _decoded(found["proof"])
-        signature = hmac.digest(keys.stored_key, said, self._hash)
+        signature = hmac.digest(keys.stored_key, auth_message, self._hash)
         good = len(proof) == len(signature)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=False))
         good &= hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), keys.stored_key)
         if not good or not self._known:
             raise PeerRefused(f"{self._mechanism}: no user {self._user!r} with that password")
-        verifier = base64.b64encode(hmac.digest(keys.server_key, said, self._hash))
+        verifier = base64.b64encode(hmac.digest(keys.server_key, auth_message, self._hash))
         answer = b"v=" + verifier
         if self._token is not None:
             return Proved(self._token.owner, answer, expires_ms=self._token.expires_ms, by_token=True)
@@ -210,11 +210,11 @@ class ScramClient:
         salted = salted_password(self._mechanism, self._password, salt, iterations)
         keys = keys_of(self._mechanism, salted, salt, iterations)
         unproved = f"c=biws,r={nonce}"
-        said = f"{self._bare},{text},{unproved}".encode()
+        auth_message = f"{self._bare},{text},{unproved}".encode()
         client_key = hmac.digest(salted, b"Client Key", self._hash)
-        signature = hmac.digest(keys.stored_key, said, self._hash)
+        signature = hmac.digest(keys.stored_key, auth_message, self._hash)
         proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-        self._verifier = hmac.digest(keys.server_key, said, self._hash)
+        self._verifier = hmac.digest(keys.server_key, auth_message, self._hash)
         return f"{unproved},p={base64.b64encode(proof).decode()}".encode()
 
 

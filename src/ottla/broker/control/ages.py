@@ -59,7 +59,7 @@ class Ages:
                 continue
             written = sum(one.end_offset + one.high_watermark + one.log_start_offset for one in directory.logs.values())
             if written == self._written.get(directory.path):
-                self._tell(directory, age.said)
+                self._tell(directory, age.on_disk)
                 continue
             self._written[directory.path] = written
             age.on_synced = partial(self._tell, directory)
@@ -77,7 +77,7 @@ class Ages:
     def _told(self, slot: Slot[int], directory: LogDirectory) -> None:
         if slot.error is not None:
             return  # the store cannot be reached: the next round asks again, and without the store the lease ends
-        known, here = slot.result(), directory.age.said
+        known, here = slot.result(), directory.age.on_disk
         if known > here:
             self._around.failures.stop_for(
                 "this machine was put back to an earlier state while the broker ran: the log directory "

@@ -104,9 +104,9 @@ def _told(response: DescribeConfigsResponse) -> ToldClock | None:
         for one in result.configs:
             if one.name == BROKER_CLOCK:
                 try:
-                    said = json.loads(one.value or "")
+                    told = json.loads(one.value or "")
                     return ToldClock(
-                        int(said["proven_ms"]), bool(said["witness"]), bool(said["settled"]), bool(said["calm"])
+                        int(told["proven_ms"]), bool(told["witness"]), bool(told["settled"]), bool(told["calm"])
                     )
                 except (ValueError, KeyError, TypeError):
                     return None

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.cluster.commands import DrainBroker, FenceBroker
+from ottla.cluster.broker_commands import DrainBroker, FenceBroker
 from ottla.kernel.errors import ApiError
 from ottla.kernel.story import Slot
 

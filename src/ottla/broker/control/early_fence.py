@@ -132,7 +132,7 @@ class _Knock:
     def __init__(self, answered: Callable[[OSError | None], None]) -> None:
         self._answered: Callable[[OSError | None], None] | None = answered
 
-    def connected(self, transport: Transport) -> None:
+    def connected(self, transport: Transport, certificate_hash: bytes = b"") -> None:
         self._tell(None)
         transport.close()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
-from ottla.cluster.commands import AcceptedStore, RolledBack
+from ottla.cluster.broker_commands import AcceptedStore, RolledBack
 from ottla.kernel.ids import LeaderEpoch, TopicId, topic_id_text
 from ottla.metadata.broker_state import BrokerState, HeldDirectory
 from ottla.storage.directory.directory import LogDirectory
@@ -135,7 +135,7 @@ class Incarnations:
     def held(self) -> tuple[HeldDirectory, ...]:
         """Directories for the registration: those that have noted this incarnation, and failed ones as last known."""
         directories, follow = self._directories, self._around.follow
-        noted = [one.directory_id for one in directories.online if one.witness.said is not None]
+        noted = [one.directory_id for one in directories.online if one.witness.on_disk is not None]
         here = tuple(HeldDirectory(one, follow.incarnation) for one in noted or directories.new_ids)
         before = self._around.metadata.brokers.get(self._around.broker)
         if before is None or not directories.failed:
@@ -146,7 +146,7 @@ class Incarnations:
     def accepted_store(self) -> AcceptedStore | None:
         """The older store that an administrator has accepted for one of the directories, or None."""
         directories = self._directories
-        if not any(one.witness.said is not None and one.witness.said.accepts_store for one in directories.online):
+        if not any(one.witness.on_disk is not None and one.witness.on_disk.accepts_store for one in directories.online):
             return None
         log.warning("the metadata store is taken as it is, though it is older than the log directories: topics made "
                     "since are strays, and what was acknowledged since may be cut")  # fmt: skip

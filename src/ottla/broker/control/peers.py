@@ -11,6 +11,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from ottla.broker.control.membership import covered
 from ottla.broker.waiting import Deadline
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerEpoch, BrokerId
@@ -227,13 +228,15 @@ class _Link:
         self.open = False
         """True once both sides have proved themselves."""
         self._transport: Transport | None = None
+        self._certificate_hash = b""
         self._over = False
         self._correlation_id = 0
         self._asked: dict[int, _Asked] = {}
 
     # events of the network
 
-    def connected(self, transport: Transport) -> None:
+    def connected(self, transport: Transport, certificate_hash: bytes = b"") -> None:
+        self._certificate_hash = certificate_hash
         if self._over:
             transport.close()
             return
@@ -322,10 +325,11 @@ class _Link:
         if shaken.error_code != ErrorCode.NONE:
             raise NotProven("it does not know how brokers prove themselves")
         mine = Hello(around.broker, around.follow.broker_epoch, around.entropy.bytes(NONCE_BYTES))
-        theirs = check_answer(secret, mine, await self._step(mine.encode()))
+        bound = covered(around.metadata, around.broker, self.way.broker, self._certificate_hash)
+        theirs = check_answer(secret, mine, await self._step(mine.encode()), bound)
         if (theirs.broker_id, theirs.broker_epoch) != (self.way.broker, self.target.epoch):
             raise NotProven(f"broker {theirs.broker_id} of epoch {theirs.broker_epoch} answers there")
-        await self._step(prove_dialler(secret, mine, theirs))
+        await self._step(prove_dialler(secret, mine, theirs, bound))
 
     async def _step(self, data: bytes) -> bytes:
         response: SaslAuthenticateResponse = await self._ask(SaslAuthenticateRequest(auth_bytes=data), 2)

@@ -215,13 +215,13 @@ def _request(batch: list[_Queued]) -> WriteTxnMarkersRequest:
 
 def _outcomes(batch: list[_Queued], answer: WriteTxnMarkersResponse) -> list[ErrorCode]:
     """Outcomes in the order of the batch; markers that the answer leaves out are sent again."""
-    said = {
+    codes = {
         (marker.producer_id, topic.name, partition.partition_index): partition.error_code
         for marker in answer.markers
         for topic in marker.topics
         for partition in topic.partitions
     }
     return [
-        ErrorCode(said.get((each.markers.producer_id, *each.partition), int(ErrorCode.NETWORK_EXCEPTION)))
+        ErrorCode(codes.get((each.markers.producer_id, *each.partition), int(ErrorCode.NETWORK_EXCEPTION)))
         for each in batch
     ]

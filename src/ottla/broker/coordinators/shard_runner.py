@@ -405,7 +405,7 @@ class ShardRunner(Generic[S]):
 
     def _read_log(self) -> Iterator[int]:
         """Replay the log; yield after every few records, so that the caller may pause."""
-        offset, said = self._partition.log.log_start_offset, -1
+        offset, reported = self._partition.log.log_start_offset, -1
         while offset < self._partition.log.end_offset:
             partition_log = self._partition.log  # a new one if the replica has moved to another log directory
             read = partition_log.read(offset, _READ_BYTES, limit_offset=partition_log.end_offset)
@@ -414,8 +414,8 @@ class ShardRunner(Generic[S]):
                     if (behind := behind_damage(self._partition, self.shard, offset)) is not None:
                         offset = behind
                         continue
-                    if offset != said:
-                        said = offset
+                    if offset != reported:
+                        reported = offset
                         say_unreadable(self._partition, offset, read)
                     self._partition.suspect(offset)
                     yield _REFUSED

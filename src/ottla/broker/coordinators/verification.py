@@ -92,8 +92,8 @@ class Verification:
         shard = None if runner is None or adds else runner.settled()
         if shard is None or refuse_missing(self._around.metadata, partitions) is not None:
             return False
-        said = verify(shard.transactions.get(transactional_id), producer_id, epoch, partitions)
-        return not isinstance(said, ErrorCode) and not any(said.values())
+        verdict = verify(shard.transactions.get(transactional_id), producer_id, epoch, partitions)
+        return not isinstance(verdict, ErrorCode) and not any(verdict.values())
 
     async def _ask_once(self, question: Question) -> Verified:
         around = self._around
@@ -145,10 +145,10 @@ class Verification:
             for question, slot in batch:
                 slot.fill(_all(question.partitions, ErrorCode.NETWORK_EXCEPTION))
             return
-        said = {result.transactional_id: result for result in answer.results_by_transaction}
+        answers = {result.transactional_id: result for result in answer.results_by_transaction}
         for question, slot in batch:
             outcome = _all(question.partitions, ErrorCode(answer.error_code) or ErrorCode.NETWORK_EXCEPTION)
-            result = None if answer.error_code else said.get(question.transactional_id)
+            result = None if answer.error_code else answers.get(question.transactional_id)
             for topic in () if result is None else result.topic_results:
                 for partition in topic.results_by_partition:
                     place = TopicPartition(topic.name, partition.partition_index)

@@ -1,6 +1,6 @@
 """AlterClientQuotas (key 49, versions 0 and 1): each entity by itself, all of its quotas or none (KIP-546).
 
-Unlike in Apache Kafka an ip has to be an address, no host name, and quotas that nothing enforces are refused.
+Unlike in Apache Kafka an ip has to be an address, no host name.
 """
 
 from __future__ import annotations

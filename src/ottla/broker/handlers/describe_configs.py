@@ -1,4 +1,4 @@
-"""DescribeConfigs (key 32, versions 1 to 4): every option of a topic, broker or group, with its source and synonyms.
+"""DescribeConfigs (key 32, versions 1 to 4): every option of a resource, with its source and synonyms.
 
 KIP-133, KIP-226. Unlike in Apache Kafka, a broker that is asked by name returns the faults of its replicas as
 `ottla.replica.troubles`, whether it has the compiled part as `ottla.record.decoder`, its bytes in and out as
@@ -22,6 +22,7 @@ from ottla.config.describe import (
     a_state,
     describe_broker,
     describe_broker_defaults,
+    describe_client_metrics,
     describe_group,
     describe_topic,
 )
@@ -35,7 +36,7 @@ from ottla.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.state import BROKER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from ottla.records import compiled
 
 if TYPE_CHECKING:
@@ -100,6 +101,10 @@ def _describe(call: Call, resource: DescribeConfigsResource) -> list[DescribedOp
         if not name:
             return ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(node.metadata.config(GROUP_RESOURCE, name), node.layers, keys)
+    if resource.resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+        return describe_client_metrics(node.metadata.config(CLIENT_METRICS_RESOURCE, name), node.layers, keys)
     return ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 

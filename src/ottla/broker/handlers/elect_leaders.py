@@ -46,13 +46,13 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
         result = ReplicaElectionResult(topic=name)
         for partition, slot in slots:
             outcome = await slot
-            said = PartitionResult(partition_id=partition, error_message=None)
+            one_result = PartitionResult(partition_id=partition, error_message=None)
             if isinstance(outcome, ApiError):
                 if everything and outcome.code == ErrorCode.ELECTION_NOT_NEEDED:
                     continue
-                said.error_code = outcome.code
-                said.error_message = outcome.message
-            result.partition_result.append(said)
+                one_result.error_code = outcome.code
+                one_result.error_message = outcome.message
+            result.partition_result.append(one_result)
         response.replica_election_results.append(result)
     return response
 

@@ -1,6 +1,6 @@
 """ListConfigResources (key 74, versions 0 and 1): the names of what may have options (KIP-1142).
 
-Version 0 asks only for client metrics, which do not exist here.
+Version 0 asks only for subscriptions to clients' metrics.
 """
 
 from __future__ import annotations
@@ -13,20 +13,26 @@ from ottla.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-from ottla.metadata.state import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE, Metadata
+from ottla.metadata.state import (
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+    Metadata,
+)
 
 if TYPE_CHECKING:
     from ottla.broker.requests.call import Call
 
-_BROKER_LOGGER, _CLIENT_METRICS = 8, 16
-_ALL = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, _CLIENT_METRICS, GROUP_RESOURCE)
+_BROKER_LOGGER = 8
+_ALL = (TOPIC_RESOURCE, BROKER_RESOURCE, _BROKER_LOGGER, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE)
 
 
 async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-    """Client metrics and broker loggers cannot be configured here: requests for them get empty lists."""
+    """Broker loggers cannot be configured here: requests for them get empty lists."""
     wanted = request.resource_types or list(_ALL)
     if call.api_version == 0:
-        wanted = [_CLIENT_METRICS]
+        wanted = [CLIENT_METRICS_RESOURCE]
     response = ListConfigResourcesResponse()
     if any(kind not in _ALL for kind in wanted):
         response.error_code = ErrorCode.UNSUPPORTED_VERSION

@@ -43,12 +43,12 @@ async def handle(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteRespon
             request.topics.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
     if denied and not request.topics:
         return OffsetDeleteResponse(topics=list(refused.values()))
-    said: OffsetDeleteResponse | ErrorCode = await call.node.groups.ask(
+    answer_of_group: OffsetDeleteResponse | ErrorCode = await call.node.groups.ask(
         request.group_id, lambda shard, ticket, _: shard.delete_offsets(request, ticket)
     )
-    if isinstance(said, ErrorCode):
-        return OffsetDeleteResponse(error_code=said)
-    for each_said in said.topics:
+    if isinstance(answer_of_group, ErrorCode):
+        return OffsetDeleteResponse(error_code=answer_of_group)
+    for each_said in answer_of_group.topics:
         if each_said.name in refused:
             refused[each_said.name].partitions += each_said.partitions
         else:

@@ -1,7 +1,7 @@
 """SaslHandshake (key 17, versions 0 and 1): brokers of the cluster prove themselves by a mechanism of our own.
 
-KIP-43; SaslAuthenticate follows (KIP-152). Clients have none yet. Unlike in Apache Kafka it is served on listeners
-without SASL too, and ApiVersions does not announce it.
+KIP-43; SaslAuthenticate follows (KIP-152). The gate of a listener with SASL answers its clients. Unlike in Apache Kafka
+it is served on listeners without SASL too, and ApiVersions does not announce it.
 """
 
 from __future__ import annotations
@@ -19,5 +19,7 @@ if TYPE_CHECKING:
 async def handle(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     if request.mechanism != MECHANISM:
         return SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=[MECHANISM])
-    call.connection.proof = call.node.membership()
+    proof = call.node.membership()
+    proof.certificate_hash = call.node.certificates.hash_of(call.connection.listener)
+    call.connection.proof = proof
     return SaslHandshakeResponse(mechanisms=[MECHANISM])

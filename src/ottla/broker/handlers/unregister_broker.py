@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.cluster.commands import UnregisterBroker
+from ottla.cluster.broker_commands import UnregisterBroker
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
 from ottla.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse

@@ -15,8 +15,9 @@ from ottla.broker.metadata_log.command_queue import APPEND_COMMANDS, Applied, Co
 from ottla.broker.metadata_log.lease import Lease
 from ottla.broker.metadata_log.store_trouble import StoreTrouble
 from ottla.broker.waiting import Deadlines
+from ottla.cluster.broker_commands import NewCluster, RegisterBroker
 from ottla.cluster.caretaker import BrokerIncarnation, Caretaker
-from ottla.cluster.commands import Command, CommandWriter, NewCluster, RegisterBroker
+from ottla.cluster.commands import Command, CommandWriter
 from ottla.cluster.decide import decide
 from ottla.cluster.upkeep import Upkeep
 from ottla.kernel.errors import ApiError, ErrorCode

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.cluster.commands import ReplicasByTopic, RolledBack
+from ottla.cluster.broker_commands import ReplicasByTopic, RolledBack
 from ottla.kernel.ids import TopicId, TopicPartition
 
 if TYPE_CHECKING:

@@ -46,8 +46,8 @@ class ReplicaMove:
     __slots__ = (
         "dropped",
         "future",
+        "logged_why",
         "partition",
-        "said",
         "syncing",
         "target",
         "unsynced_bytes",
@@ -67,7 +67,7 @@ class ReplicaMove:
         """The end of the copy when the pages of the next piece were last checked."""
         self.warming = 0
         """Pieces that are being read into memory."""
-        self.said = ""
+        self.logged_why = ""
         """The last logged reason why the move does not go on."""
 
     @property
@@ -301,8 +301,8 @@ class ReplicaMoves:
         return move.warming > 0
 
     def _later(self, move: ReplicaMove, why: str) -> int:
-        if move.said != why:
-            move.said = why
+        if move.logged_why != why:
+            move.logged_why = why
             log.warning("%s-%d waits on its way to %s: %s", *key_name(move), move.target.path, why)
         return _LATER_MS
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.doubtful_replicas import Key, by_topic
 from ottla.broker.replicas.log_directories import LogDirectories
-from ottla.cluster.commands import BringOnline, TakeOffline
+from ottla.cluster.broker_commands import BringOnline, TakeOffline
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import TopicId
 

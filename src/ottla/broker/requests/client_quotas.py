@@ -2,22 +2,33 @@
 
 A connection over its quota is answered at once, with the time for which it is not served after that. Brokers of the
 cluster have no quotas. Produce and Fetch ask here only where `on_produce` or `on_fetch` says that anybody has one.
+`thread_time.py` counts the time of requests.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from ottla.access.quotas import BucketMeter, Metered, QuotaMeter, Quotas
+from ottla.access.quotas import SAMPLE_MS, BucketMeter, Metered, QuotaMeter, Quotas
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.quotas import CONSUMER_BYTE_RATE, CONTROLLER_MUTATION_RATE, PRODUCER_BYTE_RATE
+from ottla.kernel.quotas import (
+    CLIENT_KEYS,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.waiting import Deadlines
     from ottla.metadata.state import Metadata
     from ottla.wire.connection import ServerConnection
 
 _SENT = Metered(True, 0)
+NS_A_PERCENT = 10_000_000
+"""A percent of a second."""
 
 
 class Mutations:
@@ -49,26 +60,50 @@ class Mutations:
         return None
 
 
+class ThreadTime(Protocol):
+    """The request whose story runs now, if its client has a quota of thread time."""
+
+    def wait_ms(self) -> int: ...
+
+
+class Throttled:
+    """Counts the requests that were throttled by one kind of quota, and for how long."""
+
+    __slots__ = ("ms", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.ms = 0
+
+
 class ClientQuotas:
     """Meters by the quotas of the metadata as it is now."""
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
+        self.now_ns: Callable[[], int] = lambda: deadlines.now_ms() * 1_000_000
+        """The clock by which the time of requests is measured."""
         self._quotas = Quotas()
         self.on_produce = False
-        """True if anybody has a quota of produced bytes."""
+        """True if anybody has a quota of produced bytes or of thread time."""
         self.on_fetch = False
-        """True if anybody has a quota of fetched bytes."""
+        """True if anybody has a quota of fetched bytes or of thread time."""
+        self.on_time = False
+        """True if anybody has a quota of thread time."""
+        self.running: ThreadTime | None = None
+        self.throttled = {key: Throttled() for key in CLIENT_KEYS}
 
     def reconcile(self, metadata: Metadata) -> None:
         """Take the quotas as they are now. A connection that waits already waits as long as it was told."""
         self._quotas.reset(metadata.quotas)
-        self.on_produce = self._quotas.has(PRODUCER_BYTE_RATE)
-        self.on_fetch = self._quotas.has(CONSUMER_BYTE_RATE)
+        self.on_time = self._quotas.has(REQUEST_PERCENTAGE)
+        self.on_produce = self.on_time or self._quotas.has(PRODUCER_BYTE_RATE)
+        self.on_fetch = self.on_time or self._quotas.has(CONSUMER_BYTE_RATE)
 
-    def producer(self, connection: ServerConnection) -> QuotaMeter | None:
-        """The meter of bytes that this client produces; None if it has no quota."""
-        return self._meter(PRODUCER_BYTE_RATE, connection)
+    def limits_producer(self, connection: ServerConnection) -> bool:
+        """True if a Produce of this client is counted."""
+        kinds = (PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE)
+        return any(self._meter(kind, connection) is not None for kind in kinds)
 
     def consumer(self, connection: ServerConnection) -> QuotaMeter | None:
         """The meter of bytes that this client fetches; None if it has no quota."""
@@ -76,21 +111,35 @@ class ClientQuotas:
 
     def produced(self, connection: ServerConnection, count: int) -> int:
         """Count bytes that a client has produced; the throttle time that the answer tells."""
-        meter = self.producer(connection)
-        if meter is None:
-            return 0
-        wait_ms = meter.take(count, self._deadlines.now_ms())
-        self._hold(connection, wait_ms)
-        return wait_ms
+        meter = self._meter(PRODUCER_BYTE_RATE, connection)
+        wait_ms = 0 if meter is None else meter.take(count, self._deadlines.now_ms())
+        self._hold(connection, PRODUCER_BYTE_RATE, wait_ms)
+        return max(wait_ms, self._for_time())
 
     def fetched(self, connection: ServerConnection, count: int) -> Metered:
         """Count bytes that a client is about to get, or hold them back."""
         meter = self.consumer(connection) if count else None
-        if meter is None:
-            return _SENT
-        taken = meter.take_within(count, self._deadlines.now_ms())
-        self._hold(connection, taken.wait_ms)
-        return taken
+        taken = _SENT if meter is None else meter.take_within(count, self._deadlines.now_ms())
+        self._hold(connection, CONSUMER_BYTE_RATE, taken.wait_ms)
+        return Metered(taken.done, max(taken.wait_ms, self._for_time()))
+
+    def time(self, connection: ServerConnection) -> QuotaMeter | None:
+        """The meter of the thread time of this client's requests; None if it has no quota."""
+        return self._meter(REQUEST_PERCENTAGE, connection)
+
+    def over_time(self, connection: ServerConnection, meter: QuotaMeter) -> int:
+        """The throttle time of a request whose thread time is counted: a second at the most, as in Kafka."""
+        limit_ns = meter.limit * NS_A_PERCENT
+        wait_ms = min(meter.rate.over_ms(limit_ns, 0, self._deadlines.now_ms()), SAMPLE_MS)
+        self._hold(connection, REQUEST_PERCENTAGE, wait_ms)
+        return wait_ms
+
+    def spent(self, meter: QuotaMeter, spent_ns: int) -> None:
+        """Count thread time."""
+        meter.rate.add(spent_ns, self._deadlines.now_ms())
+
+    def _for_time(self) -> int:
+        return 0 if self.running is None else self.running.wait_ms()
 
     def mutations(self, connection: ServerConnection, *, strict: bool) -> Mutations:
         """The charge of a request that makes or deletes partitions; `charged` ends it."""
@@ -103,7 +152,7 @@ class ClientQuotas:
 
     def charged(self, connection: ServerConnection, mutations: Mutations) -> int:
         """The throttle time that the answer tells."""
-        self._hold(connection, mutations.wait_ms)
+        self._hold(connection, CONTROLLER_MUTATION_RATE, mutations.wait_ms)
         return mutations.wait_ms
 
     def _meter(self, key: str, connection: ServerConnection) -> QuotaMeter | None:
@@ -112,10 +161,12 @@ class ClientQuotas:
         user = connection.principal.removeprefix("User:")
         return self._quotas.meter(key, user, connection.client_id or "", self._deadlines.now_ms())
 
-    def _hold(self, connection: ServerConnection, wait_ms: int) -> None:
+    def _hold(self, connection: ServerConnection, key: str, wait_ms: int) -> None:
         """Serve no request of the connection for this time; the answer to the one at hand leaves."""
         if wait_ms <= 0 or connection.closed:
             return
+        self.throttled[key].requests += 1
+        self.throttled[key].ms += wait_ms
         connection.mute()
 
         def let_go() -> None:

@@ -13,6 +13,7 @@ from ottla.cluster.commands import MIN_IN_SYNC, ConfigEdit, ConfigOperation, Edi
 from ottla.cluster.configs import edited
 from ottla.cluster.decide import decide
 from ottla.cluster.topics import name_error
+from ottla.config.client_metrics import ClientMetricsConfig, client_metrics_problems
 from ottla.config.describe import text_of
 from ottla.config.group import GroupConfig
 from ottla.config.known import broker_options
@@ -20,7 +21,13 @@ from ottla.config.option import ConfigError, Option, OptionKind, Scope, integer,
 from ottla.config.resolve import Layers, group_problems, topic_problems
 from ottla.config.topic import TopicConfig
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.metadata.state import ALL_BROKERS, BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
+from ottla.metadata.state import (
+    ALL_BROKERS,
+    BROKER_RESOURCE,
+    CLIENT_METRICS_RESOURCE,
+    GROUP_RESOURCE,
+    TOPIC_RESOURCE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,6 +111,10 @@ def _options(call: Call, resource_type: int, name: str) -> Mapping[str, Option] 
         if not name:
             return ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
         return GroupConfig.BY_NAME
+    if resource_type == CLIENT_METRICS_RESOURCE:
+        if not name:
+            return ApiError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+        return ClientMetricsConfig.BY_NAME
     return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}")
 
 
@@ -143,6 +154,8 @@ def _problem(layers: Layers, resource_type: int, name: str, after: dict[str, str
         wrong = topic_problems(after, layers)
     elif resource_type == GROUP_RESOURCE:
         wrong = group_problems(after, layers)
+    elif resource_type == CLIENT_METRICS_RESOURCE:
+        wrong = client_metrics_problems(after)
     else:
         return _broker_problem(name, after)
     return None if wrong is None else ApiError(ErrorCode.INVALID_CONFIG, wrong)

@@ -21,6 +21,7 @@ from ottla.broker.requests.call import Call, encode
 from ottla.broker.requests.produce_again import produce_again
 from ottla.broker.requests.refusals import refusal
 from ottla.broker.requests.request_times import ONE_IN, RequestTimes
+from ottla.broker.requests.thread_time import in_thread_time
 from ottla.broker.waiting import next_turn
 from ottla.kernel.errors import ApiError, ErrorCode, InvariantBroken
 from ottla.kernel.story import Slot
@@ -204,6 +205,9 @@ class Dispatch:
         if self._services.audit is not None and call.api_key in KEYS:
             handler = partial(audited, handler, self._services.audit)
         story = handler(call, request) if not is_long else self._in_turns(handler, call, request)
+        quotas = self._services.quotas
+        if quotas.on_time:
+            story = in_thread_time(quotas, call, request, story)
         try:
             slot = story.send(None)
         except StopIteration as end:

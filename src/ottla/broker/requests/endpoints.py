@@ -71,7 +71,7 @@ class Endpoints:
         return broker.broker_id, listener.host, listener.port, broker.rack
 
     def _is_advertised(self, listener: str) -> bool:
-        return any(said.startswith(listener + "://") for said in self._around.config.advertised_listeners)
+        return any(advertised.startswith(listener + "://") for advertised in self._around.config.advertised_listeners)
 
 
 def _is_librdkafka(connection: ServerConnection) -> bool:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, OTHER, Login, LoginStage, Mechanism, Stepped
 from ottla.access.mechanisms.base import SlowHash
+from ottla.access.mechanisms.oauthbearer import NAME as OAUTHBEARER
+from ottla.access.mechanisms.oauthbearer import Judge, OauthBearerServer
 from ottla.access.mechanisms.plain import PlainServer
 from ottla.access.mechanisms.scram import HASHES, NUMBERS, ScramServer
 from ottla.broker.requests.call import Call, encode
@@ -75,17 +77,20 @@ class Gate:
         self.logged_in = 0
         self.refused = 0
 
-    def login(self, offer: Offer) -> GatedLogin:
-        """The beginning of a connection of such a listener."""
+    def login(self, offer: Offer, judge: Judge | None = None) -> GatedLogin:
+        """The beginning of a connection of such a listener; `judge` for one with OAUTHBEARER."""
         mechanisms = {
-            name: Mechanism(self._side(name, offer), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
+            name: Mechanism(self._side(name, offer, judge), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
         }
         return GatedLogin(mechanisms, offer.failed_delay_ms)
 
-    def _side(self, name: str, offer: Offer) -> Callable[[], ServerSide]:
+    def _side(self, name: str, offer: Offer, judge: Judge | None) -> Callable[[], ServerSide]:
+        if name == OAUTHBEARER:
+            assert judge is not None
+            return lambda: OauthBearerServer(judge)
         if name not in HASHES:
             return lambda: PlainServer(offer.users)
-        services, number = self._services, next(each for each, said in NUMBERS.items() if said == name)
+        services, number = self._services, next(each for each, known in NUMBERS.items() if known == name)
         return lambda: ScramServer(
             name,
             lambda user: services.metadata.scram.get((user, number)),
@@ -122,6 +127,8 @@ class Gate:
             self._of_peer(connection, login, key, frame)
             return
         kind = _KINDS.get(key, OTHER)
+        if kind in (HANDSHAKE, AUTHENTICATE) and version not in APIS[key].served:
+            raise MalformedMessage(f"{APIS[key].name} version {version} is not served")
         if login.stage is LoginStage.PROVEN and kind in (OTHER, API_VERSIONS):
             self._dispatch.serve(connection, frame)
             return
@@ -139,8 +146,6 @@ class Gate:
             return
         call = Call(self._services, connection, key, version, correlation_id)
         api = APIS[key]
-        if version not in api.served:
-            raise MalformedMessage(f"{api.name} version {version} is not served")
         request: Any
         request, _ = decoder(api.request, version)(frame, _body_at(frame, flexible=api.is_flexible(version)))
         if kind is HANDSHAKE:
@@ -153,7 +158,7 @@ class Gate:
     ) -> None:
         """During the tokens Kafka answers a wrong request with an error of its own shape; else it closes."""
         log.warning("%s: API %d may not come now (%s); closed", connection.name, key, login.stage.value)
-        answered = key == SASL_HANDSHAKE_KEY and version in APIS[key].served
+        answered = key == SASL_HANDSHAKE_KEY
         if login.stage not in (LoginStage.PROVING, LoginStage.REPROVING) or not answered:
             connection.close()
             return
@@ -251,9 +256,9 @@ class Gate:
     def _tell(self, connection: ServerConnection, event: str, principal: str | None, why: str | None) -> None:
         """Tell the audit log of a login."""
         if self._services.audit is not None:
-            said = {"principal": principal} if why is None else {"why": why}
+            outcome = {"principal": principal} if why is None else {"why": why}
             self._services.audit(
-                {"event": event, "client": connection.peer_host, "listener": connection.listener, **said}
+                {"event": event, "client": connection.peer_host, "listener": connection.listener, **outcome}
             )
 
     def _refuse(

@@ -102,8 +102,8 @@ def produce_again(
     if rights is not None and rights.version() != shape.allowed_at:
         return False
     quotas = services.quotas
-    if quotas.on_produce and quotas.producer(connection) is not None:
-        return False  # the story counts the bytes
+    if quotas.on_produce and quotas.limits_producer(connection):
+        return False  # the story is counted
     replicas = services.replicas
     partition = (replicas.by_id if shape.by_id else replicas.by_name).get((shape.topic, index))  # type: ignore[arg-type]
     if partition is None or partition.is_internal:

@@ -92,10 +92,10 @@ async def clear(call: Call, request: Produce) -> ClearedProduce:
     if not asked.full:
         call.blocks = True
         request = _owned(request)
-    said = await asked
+    codes = await asked
     call.blocks = False  # the batches are appended next, before this waits again
     for each in found.firsts:
-        error = said[each.partition]
+        error = codes[each.partition]
         if error in NOT_THE_OWNER:
             each.replica.log.producers.forget_guard(each.producer[0], each.guard)
         if error:

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from math import isfinite
 
 from ottla.kernel.errors import ApiError, ErrorCode
-from ottla.kernel.quotas import CLIENT_KEYS, ENFORCED, IP_KEYS, WHOLE, QuotaEntity
+from ottla.kernel.quotas import CLIENT_KEYS, IP_KEYS, WHOLE, QuotaEntity
 from ottla.messages.alter_client_quotas import AlteredQuotaEntity, QuotaOperation
 
 _FIELDS = {"user": "user", "client-id": "client_id", "ip": "ip"}
@@ -69,8 +69,6 @@ def edits_of(entity: QuotaEntity, ops: Sequence[QuotaOperation]) -> tuple[tuple[
 
 
 def _value_refused(op: QuotaOperation) -> ApiError | None:
-    if op.key not in ENFORCED:
-        return _invalid(f"The quota {op.key} is not enforced by this release: {', '.join(ENFORCED)} are.")
     if not isfinite(op.value) or op.value <= 0:
         return _invalid(f"The quota {op.key} must be greater than 0, not {op.value}.")
     if op.key in WHOLE and not (op.value.is_integer() and op.value < 1 << 63):

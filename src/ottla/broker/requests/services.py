@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.broker.requests.fetch_sessions import FetchSessions
     from ottla.broker.requests.metadata_fragments import Fragments
     from ottla.broker.requests.rights import Rights
+    from ottla.broker.requests.telemetry import Telemetry
     from ottla.broker.requests.tokens import Tokens
     from ottla.config.resolve import Layers
 
@@ -65,6 +66,7 @@ class Services(Environment):
     fragments: Fragments
     tokens: Tokens
     quotas: ClientQuotas
+    telemetry: Telemetry
     rights: Rights | None = None
     """The rights of clients; None where everybody may do everything."""
     audit: Callable[[Mapping[str, object]], None] | None = None

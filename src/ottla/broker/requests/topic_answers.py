@@ -13,11 +13,11 @@ class _TopicAnswer(Protocol):
 T = TypeVar("T", bound=_TopicAnswer)
 
 
-def answered(refused: list[T], said: list[T]) -> list[T]:
-    """One answer per topic, the refused partitions first, as Kafka gives them; without refused ones `said` as it is."""
+def answered(refused: list[T], served: list[T]) -> list[T]:
+    """One answer per topic, the refused partitions first, as Kafka gives them; `served` as it is if none is refused."""
     if not refused:
-        return said
-    return merged([*refused, *said])
+        return served
+    return merged([*refused, *served])
 
 
 def merged(topics: list[T]) -> list[T]:

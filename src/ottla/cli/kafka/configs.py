@@ -209,7 +209,7 @@ def _names(admin: Admin, entity: Entity) -> list[str]:
     if entity.kind == "topics":
         known = list(admin.list_topics())
     elif entity.kind in ("groups", "client-metrics"):
-        known = _known_resources(admin, entity.kind)
+        known = known_resources(admin, entity.kind)
     elif entity.name:
         known = [str(broker) for broker in admin.cluster.brokers()]
     else:
@@ -222,7 +222,7 @@ def _names(admin: Admin, entity: Entity) -> list[str]:
     return [entity.name]
 
 
-def _known_resources(admin: Admin, kind: str) -> list[str]:
+def known_resources(admin: Admin, kind: str) -> list[str]:
     from ottla.messages.list_config_resources import ListConfigResourcesRequest
 
     answer = admin.cluster.request(ListConfigResourcesRequest(resource_types=[int(resource_type(kind))]))

@@ -81,11 +81,11 @@ def _alter_keys(admin: Admin, user: str, added: Mapping[str, str], deleted: Sequ
     if not user:
         raise Misuse("The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials.")
     for mechanism, text in added.items():
-        said = _KEYS.fullmatch(text)
-        if said is None:
+        keys = _KEYS.fullmatch(text)
+        if keys is None:
             raise Misuse(f"Invalid value of {mechanism}: write [iterations=NUMBER,password=PASSWORD]")
         try:
-            admin.set_password(user, said[2], mechanism, int(said[1] or _ITERATIONS))
+            admin.set_password(user, keys[2], mechanism, int(keys[1] or _ITERATIONS))
         except ValueError as fault:
             raise Misuse(str(fault)) from None
     for mechanism in deleted:

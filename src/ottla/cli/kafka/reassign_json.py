@@ -93,8 +93,10 @@ def check_wanted(wanted: WantedReplicas) -> dict[TopicPartition, list[int]]:
     if twice := duplicates(partition for partition, _ in wanted.partitions):
         raise Misuse(f"Partition reassignment contains duplicate topic partitions: {_joined(twice)}")
     double = [(partition, duplicates(replicas)) for partition, replicas in wanted.partitions]
-    if said := [f"{partition} contains multiple entries for {_joined(found)}" for partition, found in double if found]:
-        raise Misuse(f"Partition replica lists may not contain duplicate entries: {'. '.join(said)}")
+    if faults := [
+        f"{partition} contains multiple entries for {_joined(found)}" for partition, found in double if found
+    ]:
+        raise Misuse(f"Partition replica lists may not contain duplicate entries: {'. '.join(faults)}")
     return dict(wanted.partitions)
 
 

@@ -40,9 +40,9 @@ async def broker_clocks(plan: ClusterPlan, brokers: Collection[int]) -> list[Bro
 
 
 def _parsed(broker: int, text: str) -> BrokerClock:
-    said = json.loads(text)
+    fields = json.loads(text)
     return BrokerClock(
-        broker, said["wall_ms"], said["proven_ms"], said["ahead_ms"], said["behind_ms"], bool(said["settled"])
+        broker, fields["wall_ms"], fields["proven_ms"], fields["ahead_ms"], fields["behind_ms"], bool(fields["settled"])
     )
 
 

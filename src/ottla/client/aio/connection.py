@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
-from ottla.client.core.login import login
+from ottla.client.core.login import ENDLESS, login, shown_token
 from ottla.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -76,6 +76,8 @@ class AsyncConnection:
         self.settings = settings
         self._frames = frames
         self._link = frames.link
+        self._session = ENDLESS
+        self._renewal: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, where: Destination, settings: ClientSettings) -> AsyncConnection:
@@ -112,6 +114,13 @@ class AsyncConnection:
     @property
     def usable(self) -> bool:
         return self._frames.lost is None
+
+    async def renewed(self) -> None:
+        """Log in again where the session is about to end (KIP-368); requests are sent at once after it."""
+        while self._session.is_ending or self._renewal is not None:
+            if self._renewal is None:
+                self._renewal = asyncio.ensure_future(self._renew())
+            await asyncio.shield(self._renewal)
 
     def choose(self, request: type[Any], least: int = 0, most: int = 32767) -> int:
         """The newest version of an API that both sides speak; raises UnsupportedVersion."""
@@ -159,14 +168,28 @@ class AsyncConnection:
             self._frames.transport.close()
 
     async def _log_in(self, where: str) -> None:
-        story = login(self.settings.security, where)
+        security = self.settings.security
+        token = None if security.tokens is None else await asyncio.to_thread(shown_token, security, where)
+        story = login(security, where, token)
         answer = None
         while True:
             try:
                 asked = story.send(answer)
-            except StopIteration:
+            except StopIteration as end:
+                self._session = end.value
                 return
             answer = await self.request(asked, 1)
+
+    async def _renew(self) -> None:
+        """The connection is of no use if this fails."""
+        self._session = ENDLESS
+        try:
+            await self._log_in(self._frames.where)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._renewal = None
 
     async def _negotiate(self, where: Destination) -> None:
         version = 4

@@ -92,6 +92,7 @@ class Driver:
 
     async def ask(self, ask: Ask[Any]) -> Any:
         connection = await self.connection(ask.destination)
+        await connection.renewed()
         version = connection.choose(ask.request, ask.min_version, ask.max_version)
         future = connection.send(ask.build(version), version, ask.response)
         return await connection.wait(future, timeout_ms=ask.timeout_ms)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
-from ottla.client.core.login import login
+from ottla.client.core.login import ENDLESS, login, shown_token
 from ottla.client.errors import (
     BrokerUnreachable,
     ConnectionLost,
@@ -54,6 +54,7 @@ class Connection:
         self._unwanted: set[int] = set()
         self._unsent: deque[memoryview] = deque()
         self._received = 0
+        self._session = ENDLESS
         self._socket = self._connect(self.settings.security)
         try:
             self._negotiate()
@@ -87,6 +88,8 @@ class Connection:
 
         Produce with acks=0 has no answer: the number is -1.
         """
+        if self._session.is_ending:
+            self._renew()
         number, frame = self._framed(message, version, response)
         try:
             self._socket.settimeout(self.settings.request_timeout_ms / 1000)
@@ -100,7 +103,13 @@ class Connection:
         self._socket.settimeout(0)
 
     def begin(self, message: Any, version: int, response: type[Any]) -> int:
-        """Like `send`, but `push` sends the bytes for which the socket has no room now."""
+        """Like `send`, but `push` sends the bytes for which the socket has no room now.
+
+        Both wait where the session is about to end: until it is renewed, behind the answers that are due.
+        """
+        if self._session.is_ending:
+            self._renew()
+            self.unblock()
         number, frame = self._framed(message, version, response)
         self._unsent.append(memoryview(frame))
         self.push()
@@ -234,12 +243,30 @@ class Connection:
         raise refused(answer.error_code, f"{self.host}:{self.port} refused ApiVersions")
 
     def _log_in(self) -> None:
-        story = login(self.settings.security, f"{self.host}:{self.port}")
+        where = f"{self.host}:{self.port}"
+        story = login(self.settings.security, where, shown_token(self.settings.security, where))
         answer = None
-        with contextlib.suppress(StopIteration):
-            while True:
+        while True:
+            try:
                 asked = story.send(answer)
-                answer = self.request(asked, 1)
+            except StopIteration as end:
+                self._session = end.value
+                return
+            answer = self.request(asked, 1)
+
+    def _renew(self) -> None:
+        """Log in again over the same connection (KIP-368), which is of no use if that fails."""
+        self._session = ENDLESS
+        try:
+            self._socket.settimeout(self.settings.request_timeout_ms / 1000)
+            while self._unsent:
+                self._socket.sendall(self._unsent.popleft())
+            self._log_in()
+        except OSError as fault:
+            raise self._broken(fault) from fault
+        except BaseException:
+            self.close()
+            raise
 
     def _framed(self, message: Any, version: int | None, response: type[Any] | None) -> tuple[int, bytearray]:
         """The number of a request (-1: nothing is answered) and its bytes."""

@@ -198,8 +198,8 @@ class ProducerTransaction:
             return self.fault
         self.phase = ProducerPhase.FAILED
         if isinstance(error, ApiError) and error.code in _FENCED:
-            said = "another producer has taken it over, or its transaction took longer than transaction.timeout.ms"
-            self.fault = self._caused(ProducerFenced, f"was fenced while {step.value}: {said}", error)
+            why = "another producer has taken it over, or its transaction took longer than transaction.timeout.ms"
+            self.fault = self._caused(ProducerFenced, f"was fenced while {step.value}: {why}", error)
         else:
             self.fault = self._caused(TransactionFailed, f"failed while {step.value}: {error}", error)
         return self.fault

@@ -94,10 +94,10 @@ def _create(given: Given) -> int:
     return 0
 
 
-def _calling(method: str, rest: str, said: str) -> Verb:
+def _calling(method: str, rest: str, outcome: str) -> Verb:
     def call(given: Given) -> int:
         _ask(given, method, _path(given, rest))
-        sys.stdout.write(f"{given.words[0]}: {said}\n")
+        sys.stdout.write(f"{given.words[0]}: {outcome}\n")
         return 0
 
     return call
@@ -177,8 +177,8 @@ def _verb(usage: str, about: str, do: Verb, *options: Option, words: int = 0, ha
     )
 
 
-def _change(verb: str, about: str, method: str, rest: str, said: str) -> Command:
-    return _verb(f"{verb} NAME", about, _calling(method, rest, said), words=1, has_json=False)
+def _change(verb: str, about: str, method: str, rest: str, outcome: str) -> Command:
+    return _verb(f"{verb} NAME", about, _calling(method, rest, outcome), words=1, has_json=False)
 
 
 _STATE = Option("state", "The state to begin in.", "STATE", choices=("running", "paused", "stopped"))

@@ -62,7 +62,8 @@ def require_login(fault: BaseException) -> None:
     if isinstance(fault, ApiError) and fault.code in _NO_LOGIN:
         raise ConfigException(
             f"the worker cannot log in: {fault.message}. Check sasl.mechanism and the user and the password in "
-            "sasl.jaas.config, or in sasl.username and sasl.password, of the worker's file"
+            "sasl.jaas.config, or in sasl.username and sasl.password (for tokens the client's id and secret), of the "
+            "worker's file"
         ) from fault
 
 

@@ -20,8 +20,8 @@ from ottla.lake.notes.plans import Commit, LoadPlan, Publication
 from ottla.lake.notes.state import LakeRecords
 from ottla.lake.rounds.files import round_of
 from ottla.lake.rounds.publishing import topic_table
-from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
 from ottla.lake.tables import Compacted
+from ottla.stores import LakeRefused, Store, lake_url, open_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ottla.formats.arrays import refilled
 from ottla.formats.columns import alike, leaf_pairs
 from ottla.formats.evolution import INTEGERS, wider_number
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 
 class CannotWiden(LakeRefused):

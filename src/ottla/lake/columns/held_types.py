@@ -8,7 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ottla.formats.columns import parts, places, with_leaves
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 MOST_DIGITS = 38
 """The most digits of a decimal in Delta, Iceberg, Spark and polars."""

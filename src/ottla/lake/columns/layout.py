@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.lake.columns.json_columns import EVENT_TIME, RESERVED
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.arrow import all_numbers, indices, null_mask, numbers
+from ottla.stores.base import LakeRefused
 
 TIME_UNITS = ("month", "day", "hour")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"

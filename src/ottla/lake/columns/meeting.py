@@ -14,7 +14,7 @@ from ottla.formats.columns import places
 from ottla.lake.columns.json_columns import column_names
 from ottla.lake.columns.names import table_column_names
 from ottla.lake.columns.types import Misfit
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 
 def met(names: Iterable[str], *, table: bool) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 _REFUSED = re.compile(r"[ ,;{}()\n\t=]")
 """Delta's protocol refuses these in a column of a table without column mapping; `deltalake` does not check."""

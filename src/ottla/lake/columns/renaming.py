@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.formats.renames import Rename, Renames
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 _TOPIC = re.compile(r"([A-Za-z0-9._-]+):(.*)", re.DOTALL)
 EVERY = ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla.lake.columns.layout import Layout
-from ottla.lake.stores import LakeRefused, catalog_url
+from ottla.stores import LakeRefused, catalog_url
 
 PLACEHOLDER = "__debezium_unavailable_value"
 LATER = {"flatten": "", "where": "", "unavailable": PLACEHOLDER}

@@ -40,8 +40,8 @@ from ottla.lake.columns.types import (
     text_of,
     with_notes_of_both,
 )
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.arrow import header_values, row_schema
+from ottla.stores.base import LakeRefused
 
 KINDS = ("bytes", "text", "json", "avro", "protobuf", "json-schema")
 """`json` makes columns of the fields in objects, `json-schema` of those in a schema."""

@@ -17,8 +17,8 @@ import polars as pl
 import pyarrow as pa
 from polars.exceptions import PanicException, PolarsError
 
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.arrow import header_values, null_mask
+from ottla.stores.base import LakeRefused
 
 HEADER = "header."
 """A column of this prefix and a header's name is the text of the last header of that name."""

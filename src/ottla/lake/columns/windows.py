@@ -17,8 +17,8 @@ import pyarrow as pa
 from ottla.client.produce.audit_trail import WINDOW_MS
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.arrow import all_numbers, null_mask, numbers
+from ottla.stores.base import LakeRefused
 
 WINDOW_US = WINDOW_MS * 1000
 MOST_WINDOWS = 100_000

@@ -21,11 +21,11 @@ from ottla.lake.commands import audit as audit_command
 from ottla.lake.commands import load_arguments
 from ottla.lake.commands import upkeep as upkeep_command
 from ottla.lake.commands.parser import Parser
-from ottla.lake.stores import lake_url
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.workers import TaskFailed
 from ottla.spark.launch import SparkRefused, told
 from ottla.spark.submit import Opened, open_session, spark_settings
+from ottla.stores import lake_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,8 @@ from ottla.jobs.options import JobOption, add_flag, typed
 from ottla.kernel.quantities import duration_ms
 from ottla.lake.commands.parser import Parser
 from ottla.lake.options import OPTIONS, LoadOptions
-from ottla.lake.stores.base import LakeRefused
 from ottla.spark.submit import add_spark_arguments
+from ottla.stores.base import LakeRefused
 
 _ABOUT = {"values": None, "the lake": "A lake keeps these: later loads need not name them.", "reports": None}
 _TIMES = ("--from", "--since", "--older-than", "--delay", "--every")

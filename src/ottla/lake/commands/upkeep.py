@@ -17,8 +17,8 @@ from ottla.client.produce.audit_trail import AUDIT_TOPIC
 from ottla.kernel.errors import ApiError
 from ottla.kernel.quantities import duration_ms, size_bytes
 from ottla.lake.commands.parser import Parser
-from ottla.lake.stores.base import LakeRefused
-from ottla.lake.stores.urls import local_of
+from ottla.stores.base import LakeRefused
+from ottla.stores.urls import local_of
 
 if TYPE_CHECKING:
     from ottla.lake.audit.upkeep import Lake

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, TopicPartition, parse_topic_id, topic_id_text
 from ottla.lake.columns.layout import Layout, Values, folder
 from ottla.lake.columns.windows import Tallies, tallies_from_json
-from ottla.lake.stores.base import FinishedFile, LakeRefused
 from ottla.rows.plan import OffsetRange, Offsets, SourceOffset, flat, nested, recreated, split
+from ottla.stores.base import FinishedFile, LakeRefused
 
 FORMAT = 2
 WORTH_A_TASK = 25_000

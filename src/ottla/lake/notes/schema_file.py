@@ -17,7 +17,7 @@ from ottla.lake.columns.layout import folder_of
 from ottla.lake.columns.shape import LakeShape
 from ottla.lake.columns.values import lake_columns, row_columns, same_columns
 from ottla.lake.notes.plans import Publication
-from ottla.lake.stores.base import LakeRefused, Store
+from ottla.stores.base import LakeRefused, Store
 
 FORMAT = 1
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from ottla.lake.columns.shape import LakeShape, difference
 from ottla.lake.notes.history import Forgotten, History
 from ottla.lake.notes.plans import FORMAT, Commit, LoadPlan, Publication, check_format
-from ottla.lake.stores.base import LakeRefused, Store
+from ottla.stores.base import LakeRefused, Store
 
 HOME = "_ottla/"
 KEPT_ROUNDS = 50

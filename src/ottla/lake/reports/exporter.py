@@ -8,9 +8,9 @@ from collections.abc import Callable
 from ottla.lake.notes.history import complete_through, late_of
 from ottla.lake.notes.plans import Commit, Publication
 from ottla.lake.reports.status import Ends
-from ottla.lake.stores.base import LakeRefused
 from ottla.metrics.exposition import CONTENT_TYPE, render
 from ottla.metrics.metric import Metric, Sample
+from ottla.stores.base import LakeRefused
 
 ROWS = Metric("ottla_lake_rows_total", "counter", "Rows that this run loaded.", ("topic",))
 DEAD = Metric("ottla_lake_dead_letters_total", "counter", "Dead letters of this run.", ("topic",))

@@ -17,7 +17,7 @@ from ottla.lake.notes.plans import Commit, Publication
 from ottla.lake.notes.state import HOME
 from ottla.lake.reports.periods import Count, Period, Periods, closed, counts_by_period
 from ottla.lake.reports.status import utc_text
-from ottla.lake.stores.base import LakeRefused, Store
+from ottla.stores.base import LakeRefused, Store
 
 
 class LoaderMarkers:

@@ -28,10 +28,10 @@ from ottla.lake.rounds.publishing import RoundPublisher
 from ottla.lake.rounds.settings import LoadSettings
 from ottla.lake.rounds.sift import row_filter
 from ottla.lake.rounds.write import WriteDone, WriteTask, columns_in_order, write_merged, write_ranges
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import read_decoded
 from ottla.rows.workers import Workers
+from ottla.stores.base import LakeRefused
 
 SAMPLED_RECORDS = 2_000
 _Given = TypeVar("_Given")

@@ -10,9 +10,9 @@ from dataclasses import replace
 from ottla.kernel.ids import TopicPartition
 from ottla.kernel.quantities import moment_ms
 from ottla.lake.notes.plans import Commit
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.plan import Edge, Limit, Offsets, SourceOffset, SpecificOffsets, Timestamps, flat
 from ottla.rows.survey import Survey
+from ottla.stores.base import LakeRefused
 
 _MOST = (1 << 63) - 1
 _EDGES = {"earliest": Edge.EARLIEST, "latest": Edge.LATEST}

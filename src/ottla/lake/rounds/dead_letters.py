@@ -15,9 +15,9 @@ from ottla.client.blocking.cluster import Cluster
 from ottla.jobs.letters import Cause, Style, error_headers, is_ours, lost_parts, own_time, short_reason
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.lake.rounds.files import FileTarget
-from ottla.lake.stores.base import Store, StoreOutput
 from ottla.records.builder import BatchBuilder
 from ottla.rows.plan import OffsetRange
+from ottla.stores.base import Store, StoreOutput
 
 BATCH_BYTES = 512 << 10
 SHORTENED_BYTES = 64 << 10

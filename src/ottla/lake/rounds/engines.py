@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from ottla.lake.notes.plans import LoadPlan
 from ottla.lake.reports.counts import size_text
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.connections import cluster
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.sizes import estimated_bytes
 from ottla.rows.workers import Here, Processes, Workers, cores
+from ottla.stores.base import LakeRefused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

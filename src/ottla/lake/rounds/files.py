@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from ottla.lake.columns.json_columns import EVENT_TIME
 from ottla.lake.columns.layout import Layout, Values, groups, partition_path
 from ottla.lake.notes.plans import HeldRows, WrittenFile
-from ottla.lake.stores.base import Store, StoreOutput
 from ottla.rows.arrow import all_numbers, numbers
+from ottla.stores.base import Store, StoreOutput
 
 HELD_BYTES = 96 << 20
 """Rows are gathered up to this, so that groups out of order do not make many small files."""

@@ -14,7 +14,7 @@ from ottla.jobs.options import KeptFor
 from ottla.lake.columns.shape import PLACEHOLDER, LakeShape
 from ottla.lake.notes.state import LakeRecords
 from ottla.lake.options import BY_NAME, OPTIONS, LoadOptions, checked
-from ottla.lake.stores import LakeRefused, catalog_url, lake_url, open_store
+from ottla.stores import LakeRefused, catalog_url, lake_url, open_store
 
 _PASSWORD = re.compile(r"(?<=//)([^:/@\s]*):[^@/\s]*@")
 _INSTEAD = {"registry": ("schema", "message"), "schema": ("registry",)}
@@ -34,8 +34,8 @@ def continued(
     for name, value in _asked(given, shape):
         if value != known[name] and not empty:
             raise LakeRefused(
-                f"the lake at {url} was made {said(name, known[name])}; this load comes {said(name, value)}, and files "
-                "of both could not be read as one. Leave the option out to go on as before, or give another --to"
+                f"the lake at {url} was made {wording(name, known[name])}; this load comes {wording(name, value)}, and "
+                "files of both could not be read as one. Leave the option out to go on as before, or give another --to"
             )
     replaced = {other for name in given for other in _INSTEAD.get(name, ())}
     shaped = {name: value for name, value in known.items() if _is_said(name, value)}
@@ -68,7 +68,7 @@ def known_options(shape: LakeShape) -> dict[str, object]:
     }
 
 
-def said(name: str, value: object) -> str:
+def wording(name: str, value: object) -> str:
     """`with --event-time at`, `without --flatten`."""
     option = BY_NAME[name]
     if name == "read_committed":
@@ -110,8 +110,8 @@ def changes(before: Mapping[str, object], after: Mapping[str, object]) -> list[s
     """A line for each kept option whose value is another from now on."""
     names = [option.name for option in OPTIONS if before.get(option.name) != after.get(option.name)]
     return [
-        f"from now on loads go {said(name, after.get(name, BY_NAME[name].default))}, until now "
-        f"{said(name, before.get(name, BY_NAME[name].default))}"
+        f"from now on loads go {wording(name, after.get(name, BY_NAME[name].default))}, until now "
+        f"{wording(name, before.get(name, BY_NAME[name].default))}"
         for name in names
     ]
 

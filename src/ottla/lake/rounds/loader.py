@@ -35,12 +35,12 @@ from ottla.lake.rounds.publishing import publisher
 from ottla.lake.rounds.reporting import Reporter
 from ottla.lake.rounds.resume import resumed
 from ottla.lake.rounds.settings import LoadSettings, with_renames
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.connections import cluster
 from ottla.rows.plan import Offsets, SourceOffset
 from ottla.rows.selection import Selection
 from ottla.rows.survey import FetchRetries, Survey
 from ottla.rows.workers import Workers
+from ottla.stores.base import LakeRefused
 
 log = logging.getLogger("ottla.spark")
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ottla.lake.notes.plans import WrittenFile
 from ottla.lake.rounds.files import FileTarget, ParquetFile, Part, pieces
-from ottla.lake.stores.base import Store
+from ottla.stores.base import Store
 
 SMALL_TASK = 32 << 20
 """The rows that one task joins even if other tasks are idle."""

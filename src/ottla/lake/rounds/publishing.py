@@ -23,8 +23,8 @@ from ottla.lake.notes import schema_file
 from ottla.lake.notes.plans import Commit, LakeFile, Publication
 from ottla.lake.notes.state import HOME
 from ottla.lake.rounds.changes import key_columns, row_names, staged_schema
-from ottla.lake.stores.base import LakeRefused, Store
 from ottla.lake.tables import LakeTable, TableFile, TableRound, open_table
+from ottla.stores.base import LakeRefused, Store
 
 _NOTHING = "Nothing of this round was loaded"
 

@@ -20,10 +20,10 @@ from ottla.lake.reports.markers import LoaderMarkers
 from ottla.lake.reports.status import Ends
 from ottla.lake.reports.tiers import Comparison, compare, ratios, read_messages
 from ottla.lake.rounds.settings import Reports
-from ottla.lake.stores.base import LakeRefused
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.plan import Offsets, SourceOffset
 from ottla.rows.publish import OffsetCommitter as GroupOffsets
+from ottla.stores.base import LakeRefused
 
 log = logging.getLogger("ottla.spark")
 

@@ -14,8 +14,8 @@ from ottla.lake.notes.plans import Commit
 from ottla.lake.notes.state import LakeRecords
 from ottla.lake.rounds.publishing import topic_table
 from ottla.lake.rounds.settings import LoadSettings
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables import LakeTable, LoaderStanding
+from ottla.stores.base import LakeRefused
 
 _PREFIX = "value_"
 

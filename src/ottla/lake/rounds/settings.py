@@ -20,10 +20,10 @@ from ottla.lake.columns.types import Rule
 from ottla.lake.columns.values import WITH_SCHEMA, ValueKind
 from ottla.lake.options import DEFAULTS, LoadOptions, checked, with_defaults
 from ottla.lake.rounds.beginning import parse_beginning
-from ottla.lake.stores import LakeRefused, catalog_url, lake_url
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.plan import Edge, Limit
 from ottla.rows.selection import Selection
+from ottla.stores import LakeRefused, catalog_url, lake_url
 
 MiB = 1 << 20
 MOST_COPIED = 4 << 30

@@ -26,10 +26,10 @@ from ottla.lake.rounds.files import FileTarget, Part, RoundFiles, TopicFiles
 from ottla.lake.rounds.merge import MergeTask, merge_parts
 from ottla.lake.rounds.progress import Pulse
 from ottla.lake.rounds.sift import Sieve
-from ottla.lake.stores import LakeRefused, Store, open_store
 from ottla.rows.kafka_settings import KafkaSettings
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import read_decoded
+from ottla.stores import LakeRefused, Store, open_store
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import Compacted, LakeTable, LoaderStanding, Table, TableFile, TableRound
+from ottla.stores.base import LakeRefused
 
 __all__ = [
     "FORMATS",

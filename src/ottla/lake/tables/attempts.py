@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from ottla.lake.stores.base import StoreUnreachable
+from ottla.stores.base import StoreUnreachable
 
 Loaded = TypeVar("Loaded")
 CONFLICTS, FAULTS = 60, 6

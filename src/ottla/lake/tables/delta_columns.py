@@ -13,9 +13,9 @@ from deltalake.transaction import AddAction
 
 from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
 from ottla.lake.columns.renamed import ColumnRename, moves, renamed_rows, renamed_schema
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.delta_files import files_of, pieces_of, rewrite
 from ottla.lake.tables.delta_place import DeltaPlace
+from ottla.stores.base import LakeRefused
 
 CHECKPOINT_EVERY = 20
 HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)

@@ -19,10 +19,10 @@ from deltalake.exceptions import (
 )
 from deltalake.fs import DeltaStorageHandler
 
-from ottla.lake.stores import local_path
-from ottla.lake.stores.base import LakeRefused
-from ottla.lake.stores.object_client import azure_endpoint
 from ottla.lake.tables.attempts import CommitConflict, CommitUnknown
+from ottla.stores import local_path
+from ottla.stores.base import LakeRefused
+from ottla.stores.object_client import azure_endpoint
 
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 

@@ -15,11 +15,11 @@ from pyiceberg.types import DecimalType, DoubleType, FloatType, IntegerType, Lon
 from ottla.formats.columns import leaf_pairs, places
 from ottla.lake.columns.evolution import Evolution, conform, evolve, plain_schema
 from ottla.lake.columns.renamed import ColumnRename, moves, renamed_rows, renamed_schema
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TIME_UNITS
 from ottla.lake.tables.iceberg_files import file_schema, read, tasks_of, write
 from ottla.lake.tables.iceberg_place import CatalogPlace, IcebergTransaction
 from ottla.lake.tables.partitions import check_partition_by, time_unit
+from ottla.stores.base import LakeRefused
 
 _TRANSFORMS: dict[str, TimeTransform[Any]] = {"month": MonthTransform(), "day": DayTransform(), "hour": HourTransform()}
 _TYPES: dict[str, PrimitiveType] = {

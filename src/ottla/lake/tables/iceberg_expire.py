@@ -9,7 +9,7 @@ import pyarrow.fs as pa_fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.table import Table
 
-from ottla.lake.stores.base import LakeRefused
+from ottla.stores.base import LakeRefused
 
 
 def expire_snapshots(table: Table, before: datetime) -> None:

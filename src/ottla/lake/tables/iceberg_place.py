@@ -27,9 +27,9 @@ from pyiceberg.table.update import TableUpdate
 from sqlalchemy import NullPool, create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from ottla.lake.stores import catalog_url, local_path
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.attempts import CommitConflict, CommitUnknown
+from ottla.stores import catalog_url, local_path
+from ottla.stores.base import LakeRefused
 
 CATALOG_NAME = "ottla"
 """The name under which a SQL catalog keeps its tables, and under which the library looks for settings of its own

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from ottla.lake.columns.evolution import conform
 from ottla.lake.columns.json_columns import DELETED, GROUP, UNCHANGED
 from ottla.lake.columns.unchanged import ALONE, Mask, filled, pending
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TableFile
+from ottla.stores.base import LakeRefused
 
 ORDER = ("partition", "offset", "timestamp")
 HELD_ROWS = 1 << 20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import TIME_UNITS
+from ottla.stores.base import LakeRefused
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 TIME_COLUMNS = {"month": ("month",), "day": ("date",), "hour": ("date", "hour")}

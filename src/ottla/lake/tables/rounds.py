@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 
 from ottla.kernel.ids import NO_TOPIC_ID, TopicId, parse_topic_id, topic_id_text
-from ottla.lake.stores.base import LakeRefused
 from ottla.lake.tables.base import LoaderStanding, TableRound
+from ottla.stores.base import LakeRefused
 
 
 def standing_after(done: TableRound) -> LoaderStanding:

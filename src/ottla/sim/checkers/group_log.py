@@ -60,13 +60,13 @@ class GroupLog:
 
     def take(self, entry: GroupEntry) -> Iterator[Anomaly]:
         """Judge the epoch that a record says, if it says one, and remember it."""
-        said = self._said(entry)
-        if said is None:
+        step = self._said(entry)
+        if step is None:
             return
-        if said.before is not None and said.epoch < said.before:
-            yield _wrong(said, f"was in {said.before}")
-        if said.limit is not None and said.epoch > said.limit:
-            yield _wrong(said, f"may be in {said.limit} at most")
+        if step.before is not None and step.epoch < step.before:
+            yield _wrong(step, f"was in {step.before}")
+        if step.limit is not None and step.epoch > step.limit:
+            yield _wrong(step, f"may be in {step.limit} at most")
 
     def ended(self) -> Iterator[Anomaly]:
         """Judge the last epochs of all groups: at the end of the log none is unknown."""
@@ -116,8 +116,8 @@ class GroupLog:
         return _Said(group_id, member_id, value.member_epoch, before, epochs.target)
 
 
-def _wrong(said: _Said, why: str) -> Anomaly:
-    return Anomaly("group-epoch", f"{said.group_id}: {said.whose} is in epoch {said.epoch}, and {why}")
+def _wrong(step: _Said, why: str) -> Anomaly:
+    return Anomaly("group-epoch", f"{step.group_id}: {step.whose} is in epoch {step.epoch}, and {why}")
 
 
 class WatchedGroups(GroupShard):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import IO, Any, Final, Protocol
 
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import FinishedFile, Store
+from ottla.stores import FinishedFile, Store
 
 _PIECE: Final = 1 << 20
 

@@ -13,7 +13,6 @@ from ottla.connect.config_def import ConfigDef, Password
 from ottla.connect.errors import ConfigException
 from ottla.connect.plugin import KAFKA_VERSION
 from ottla.connect.plugins.base import Config, SinkConnector, SinkTask
-from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
 from ottla.sinks.files import formats
 from ottla.sinks.files.committing import ByBothOffsets, ByFirstOffset, Naming
 from ottla.sinks.files.formats import Format
@@ -31,6 +30,7 @@ from ottla.sinks.files.partitioners import (
 )
 from ottla.sinks.files.rotation import Rotation
 from ottla.sinks.files.sink import FilePlan, FileSinkTask
+from ottla.stores import LakeRefused, Store, lake_url, open_store
 
 _EXTENSIONS: Final = {
     "JsonFormat": ".json", "AvroFormat": ".avro", "ParquetFormat": ".parquet", "StringFormat": ".txt",
@@ -140,17 +140,17 @@ def _opened(url: str) -> Store:
     """The store of a URL. A lake has a folder of HDFS; these files may lie below its root."""
     if not _is_root(url):
         return open_store(url)
-    from ottla.lake.stores.hdfs import HdfsStore
-    from ottla.lake.stores.urls import LakeUrlParts
+    from ottla.stores.hdfs import HdfsStore
+    from ottla.stores.urls import LakeUrlParts
 
     return HdfsStore(LakeUrlParts("hdfs", url.removeprefix("hdfs://"), ""))
 
 
 def _bucket(options: dict[str, Any]) -> Store:
     """The bucket by the options, with the environment's credentials where they name none."""
-    from ottla.lake.stores.object_client import Patience
-    from ottla.lake.stores.objects import ObjectStore
-    from ottla.lake.stores.urls import place_of
+    from ottla.stores.object_client import Patience
+    from ottla.stores.objects import ObjectStore
+    from ottla.stores.urls import place_of
 
     given = {"region": options["s3.region"]}
     if options["store.url"]:

@@ -16,11 +16,11 @@ from ottla.connect.plugins.base import RefusedRecords, SinkTask
 from ottla.connect.records import SinkRecord
 from ottla.connect.threads import ended
 from ottla.kernel.ids import TopicPartition
-from ottla.lake.stores import LakeRefused, StoreUnreachable
 from ottla.sinks.files.committing import Committer, Finished
 from ottla.sinks.files.formats import FileEncoder, Format
 from ottla.sinks.files.partitioners import FolderOf, TimeOf
 from ottla.sinks.files.rotation import Filling, Rotation
+from ottla.stores import LakeRefused, StoreUnreachable
 
 T = TypeVar("T")
 log: Final = logging.getLogger("ottla.connect")

@@ -28,7 +28,7 @@ class DirectoryAge:
         """The age as it was before this run; None if it is not known."""
         self.fault = ""
         """The reason why the file tells nothing; empty if it can be read, or is not there."""
-        self.said = 0
+        self.on_disk = 0
         """The age on disk; 0 as long as none could be written."""
         self.on_synced: Callable[[int], None] = _nothing
         self.on_failed: Callable[[OSError], None] = _nothing
@@ -60,21 +60,21 @@ class DirectoryAge:
 
     def begin(self, above: int) -> None:
         """Put an age above the one found and above another on disk, before anything is led or fetched."""
-        said = max(self.found or 0, above) + 1
+        age = max(self.found or 0, above) + 1
         try:
             clear_the_way(self._disk, self._path)
-            replace_file(self._disk, self._path, _encode(said), at_once=True)
+            replace_file(self._disk, self._path, _encode(age), at_once=True)
         except OSError as fault:
             if fault.errno not in FULL_DISK:
                 mark_failed_sync(self._disk, self._directory)
                 raise
             return
-        self.said = said
+        self.on_disk = age
 
     @property
     def may_grow(self) -> bool:
         """True if the next sync may write a greater age."""
-        return self.said > 0 and not self._syncing
+        return self.on_disk > 0 and not self._syncing
 
     def begin_sync(self) -> SyncWork | None:
         """Write the next age, for this sync to put on disk."""
@@ -83,7 +83,7 @@ class DirectoryAge:
         try:
             file = self._disk.open(self._path)
             try:
-                file.write_at(0, [_encode(self.said + 1)])
+                file.write_at(0, [_encode(self.on_disk + 1)])
             except OSError:
                 file.release()
                 raise
@@ -92,7 +92,7 @@ class DirectoryAge:
                 self.on_failed(fault)
             return None
         self._syncing = True
-        return SyncWork(self.said + 1, (file,), ())
+        return SyncWork(self.on_disk + 1, (file,), ())
 
     def end_sync(self, work: SyncWork, error: OSError | None) -> None:
         self._syncing = False
@@ -101,8 +101,8 @@ class DirectoryAge:
         if error is not None:
             self.on_failed(error)
         else:
-            self.said = work.end_offset
-            self.on_synced(self.said)
+            self.on_disk = work.end_offset
+            self.on_synced(self.on_disk)
 
 
 def _encode(age: int) -> bytes:

@@ -83,7 +83,7 @@ class Witness:
         self._directory = directory
         self.found = Read(None, False, ())
         """The file as it was before this run."""
-        self.said: DirectoryIncarnation | None = None
+        self.on_disk: DirectoryIncarnation | None = None
         """The content on disk now; None if nothing could be written."""
         self.faults: list[str] = []
         """Faults that are still to be logged as warnings."""
@@ -96,41 +96,43 @@ class Witness:
         """
         self.found = found = read_incarnation(self._disk, self._directory)
         self.faults += found.faults if found.present else ()
-        said = found.incarnation or DirectoryIncarnation()
+        noted = found.incarnation or DirectoryIncarnation()
         clean = self._disk.exists(marker)
-        if clean and (fault := _why_no_proof(self._disk, marker, said.broker_epoch)) is not None:
+        if clean and (fault := _why_no_proof(self._disk, marker, noted.broker_epoch)) is not None:
             self.faults.append(f"{fault}: it is not a proof of a clean stop, and all logs are checked")
             clear_the_way(self._disk, marker)
             self._disk.remove(marker)
             clean = False
-        elif not clean and said.closed and not said.attempts:
+        elif not clean and noted.closed and not noted.attempts:
             self.faults.append(f"{marker} is missing, though the last run has stopped: all logs are checked")
-        said = said._replace(closed=said.closed or clean)
+        noted = noted._replace(closed=noted.closed or clean)
         if registering:
-            self._write(said.attempted(registering))
-        elif found.incarnation is not None and said != found.incarnation:
-            self._write(said)
+            self._write(noted.attempted(registering))
+        elif found.incarnation is not None and noted != found.incarnation:
+            self._write(noted)
         return clean
 
     def registered(self, incarnation: str, epoch: int, *, version: int, crc: int | None) -> None:
         """The broker has registered: the directory is of this incarnation before anything is led or fetched."""
-        if self.said is not None:
-            self._write(self.said.registered(incarnation, epoch)._replace(metadata_version=version, metadata_crc=crc))
+        if self.on_disk is not None:
+            self._write(
+                self.on_disk.registered(incarnation, epoch)._replace(metadata_version=version, metadata_crc=crc)
+            )
 
     def seen(self, version: int, crc: int | None) -> None:
         """Note the applied metadata version: a store that ends before it is an older one."""
-        if self.said is not None and version > self.said.metadata_version:
-            self._write(self.said._replace(metadata_version=version, metadata_crc=crc))
+        if self.on_disk is not None and version > self.on_disk.metadata_version:
+            self._write(self.on_disk._replace(metadata_version=version, metadata_crc=crc))
 
     def closing(self) -> None:
         """Note that nothing is appended any more: the loss of a clean-stop mark makes no directory older then."""
-        if self.said is not None:
-            self._write(self.said._replace(closed=True))
+        if self.on_disk is not None:
+            self._write(self.on_disk._replace(closed=True))
 
-    def _write(self, said: DirectoryIncarnation) -> None:
+    def _write(self, content: DirectoryIncarnation) -> None:
         """Write the account. On a full disk the old content stays; a directory without any stays without."""
         try:
-            self.said = write_incarnation(self._disk, self._directory, said)
+            self.on_disk = write_incarnation(self._disk, self._directory, content)
         except OSError as fault:
             if fault.errno not in FULL_DISK:
                 mark_failed_sync(self._disk, self._directory)
@@ -205,12 +207,12 @@ def _why_older(first: tuple[str, DirectoryIncarnation], second: tuple[str, Direc
     return (f"{older} is older than {newer}, which is taken",)
 
 
-def write_incarnation(disk: Disk, directory: str, said: DirectoryIncarnation) -> DirectoryIncarnation:
+def write_incarnation(disk: Disk, directory: str, content: DirectoryIncarnation) -> DirectoryIncarnation:
     """Write both files, one after the other; return the incarnation as it was written."""
-    said = said._replace(number=said.number + 1)
+    content = content._replace(number=content.number + 1)
     for name in FILES:
-        _write(disk, posixpath.join(directory, name), _encode(said))
-    return said
+        _write(disk, posixpath.join(directory, name), _encode(content))
+    return content
 
 
 def _write(disk: Disk, path: str, body: bytes) -> None:
@@ -233,18 +235,18 @@ def _opened(disk: Disk, path: str) -> OpenFile | None:
         return None
 
 
-def _encode(said: DirectoryIncarnation) -> bytes:
+def _encode(content: DirectoryIncarnation) -> bytes:
     text = format_properties(
         {
             "version": "0",
-            "number": str(said.number),
-            "incarnation": said.incarnation,
-            "broker.epoch": str(said.broker_epoch),
-            "closed": str(int(said.closed)),
-            "attempts": ",".join(said.attempts),
-            "metadata.version": str(said.metadata_version),
-            "metadata.crc": "" if said.metadata_crc is None else str(said.metadata_crc),
-            "accepts.store": str(int(said.accepts_store)),
+            "number": str(content.number),
+            "incarnation": content.incarnation,
+            "broker.epoch": str(content.broker_epoch),
+            "closed": str(int(content.closed)),
+            "attempts": ",".join(content.attempts),
+            "metadata.version": str(content.metadata_version),
+            "metadata.crc": "" if content.metadata_crc is None else str(content.metadata_crc),
+            "accepts.store": str(int(content.accepts_store)),
         }
     )
     end = b"crc=00000000\n"

@@ -11,6 +11,8 @@ from ottla.streams.serdes import Serde, joined, parted
 from ottla.streams.values import Change, Record
 
 Joiner = Callable[[Any, Any], Any]
+JoinerWithKey = Callable[[Any, Any, Any], Any]
+"""The key and both values to the joined value."""
 LEFT, RIGHT = b"\1", b"\0"
 """The sides of a join, as they are ordered among records of one time."""
 NEVER = 2**62
@@ -23,7 +25,7 @@ class StreamTableJoin:
     """
 
     def __init__(
-        self, view: View, table_key: Callable[[Any, Any], Any], joiner: Joiner, *, left: bool,
+        self, view: View, table_key: Callable[[Any, Any], Any], joiner: JoinerWithKey, *, left: bool,
         view_at: ViewAt | None = None,
     ) -> None:  # fmt: skip
         self._view, self._table_key, self._joiner, self._left = view, table_key, joiner, left
@@ -44,7 +46,7 @@ class StreamTableJoin:
         row = None if key is None else self._row_at(key, record.timestamp) if self._row_at else self._row(key)
         value = row.value if row else None
         if value is not None or self._left:
-            self._context.forward(record.with_value(self._joiner(record.value, value)))
+            self._context.forward(record.with_value(self._joiner(record.key, record.value, value)))
 
 
 class TableTableJoin:
@@ -136,7 +138,7 @@ class StreamStreamJoin:
         self,
         other_store: str,
         unmatched_store: str | None,
-        joiner: Joiner,
+        joiner: JoinerWithKey,
         *,
         left: bool,
         outer: bool,
@@ -163,7 +165,7 @@ class StreamStreamJoin:
         """Join one record with all that it meets, oldest first."""
         now = self._context.times.raise_to(self._clock, record.timestamp)
         if self._outer and record.key is None and record.value is not None:
-            self._context.forward(record.with_value(self._joined(record.value, None)))
+            self._context.forward(record.with_value(self._joined(record.key, record.value, None)))
             return
         if record.key is None or record.value is None:
             self._context.drop()
@@ -175,11 +177,11 @@ class StreamStreamJoin:
         for time, value in met:
             if self._unmatched is not None:
                 self._unmatched.remove(self._waiting_key(RIGHT if self._left else LEFT, time, record.key))
-            joined = record.with_value(self._joined(record.value, value))
+            joined = record.with_value(self._joined(record.key, record.value, value))
             self._context.forward(joined.with_timestamp(max(record.timestamp, time)))
         if not met and self._outer:
             if self._unmatched is None or last < now:
-                self._context.forward(record.with_value(self._joined(record.value, None)))
+                self._context.forward(record.with_value(self._joined(record.key, record.value, None)))
             else:
                 self._wait(record)
 
@@ -209,15 +211,15 @@ class StreamStreamJoin:
             self._unmatched.remove(waiting)
             key = self._other.key.read(waiting[1:-8])
             for value in map(self._values[side].read, parted(data)):
-                sent = self._joiner(value, None) if side == LEFT else self._joiner(None, value)
+                sent = self._joiner(key, value, None) if side == LEFT else self._joiner(key, None, value)
                 self._context.forward(Record(key, sent, time, record.headers))
         self._context.times.set(self._oldest, oldest)
 
     def _oldest_waiting(self) -> int:
         return self._context.times.seen.get(self._oldest, NEVER)
 
-    def _joined(self, this: Any, other: Any) -> Any:
-        return self._joiner(this, other) if self._left else self._joiner(other, this)
+    def _joined(self, key: Any, this: Any, other: Any) -> Any:
+        return self._joiner(key, this, other) if self._left else self._joiner(key, other, this)
 
     def _waiting_key(self, side: bytes, time: int, key: Any) -> bytes:
         written: bytes = self._other.key.write(key)

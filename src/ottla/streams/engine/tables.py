@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.streams.engine.task import Context
 from ottla.streams.serdes import LONG, Serde, changes, joined, parted
-from ottla.streams.values import Change, Record, Stamped
+from ottla.streams.values import NO_TIMESTAMP, Change, Record, Stamped
 
 Getter = Callable[[Any], Stamped | None]
 GetterAt = Callable[[Any, int], Stamped | None]
@@ -205,7 +205,7 @@ class Suppress:
         most: int | None,
     ) -> None:
         self._store_name, self._key, self._wait_ms = store, key, wait_ms
-        self._changes = changes(value)
+        self._value, self._changes = value, changes(value)
         self._by_window_end, self._most = by_window_end, most
 
     def init(self, context: Context) -> None:
@@ -217,28 +217,62 @@ class Suppress:
         """Keep one update; send on those whose time has come. Final results leave out deleted windows."""
         now = self._context.times.raise_to(self._context.name, record.timestamp)
         time = record.key.end if self._by_window_end else record.timestamp
-        self._store.put(time, self._key.write(record.key), self._written(record))
+        key = self._key.write(record.key)
+        waiting = self._store.get(key)
+        shown = self._value.to_bytes(record.value.old) if waiting is None else _shown(waiting)
+        self._store.put(time, key, self._written(record, shown))
         while (oldest := self._store.oldest()) and (oldest[0] <= now - self._wait_ms or self._too_many()):
             _, key, data = oldest
-            self._store.remove(key)
             waited = self._read(key, data)
             if waited.value.new is not None or not self._by_window_end:
                 self._context.forward(waited)
+            self._store.remove(key)  # after that, as in Kafka: a join of the table with itself sees the row before
 
-    def _written(self, record: Record) -> bytes:
-        """A record without its key: the timestamp, the change, and headers by name and value; a flag says if null."""
+    def _written(self, record: Record, shown: bytes | None) -> bytes:
+        """A record without its key: the timestamp, the change, headers by name and value, the row sent on before.
+
+        A flag says if the value of a header or the row is null.
+        """
         headers = []
         for name, value in record.headers:
-            headers += [name.encode(), b"" if value is None else b"+" + value]
+            headers += [name.encode(), _flagged(value)]
         written = self._changes.to_bytes(record.value)
         assert written is not None
-        return joined([LONG.pack(record.timestamp), written, *headers])
+        return joined([LONG.pack(record.timestamp), written, *headers, _flagged(shown)])
 
     def _read(self, key: bytes, data: bytes) -> Record:
         time, change, *headers = parted(data)
-        pairs = zip(headers[::2], headers[1::2], strict=True)
+        pairs = zip(headers[::2], headers[1::2], strict=False)  # the row sent on before is the odd one at the end
         named = tuple((name.decode(), value[1:] if value else None) for name, value in pairs)
         return Record(self._key.read(key), self._changes.read(change), LONG.unpack(time)[0], named)
 
     def _too_many(self) -> bool:
         return self._most is not None and len(self._store) > self._most
+
+
+def suppressed(store: str, key: Serde, value: Serde, parent: View) -> View:
+    """The rows as they were sent on: those of a key that waits are the ones before, as in Kafka."""
+
+    def view(context: Context) -> Getter:
+        waiting, row = context.store(store), parent(context)
+
+        def get(wanted: Any) -> Stamped | None:
+            held = waiting.get(key.write(wanted))
+            if held is None:
+                return row(wanted)
+            shown = value.from_bytes(_shown(held))
+            return None if shown is None else Stamped(shown, NO_TIMESTAMP)
+
+        return get
+
+    return view
+
+
+def _shown(waiting: bytes) -> bytes | None:
+    """The row of a waiting entry that was sent on before; None where an earlier version of ottla wrote the entry."""
+    _, _, *rest = parted(waiting)
+    return rest[-1][1:] if len(rest) % 2 and rest[-1] else None
+
+
+def _flagged(value: bytes | None) -> bytes:
+    return b"" if value is None else b"+" + value

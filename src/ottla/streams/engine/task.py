@@ -6,7 +6,6 @@ and carries the results away. A task sees one partition of every topic, or a buc
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from ottla.streams.engine.ahead import LEFT_OUT, Ahead
 from ottla.streams.engine.faults import Faults
+from ottla.streams.engine.turns import TopicTurns
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
 from ottla.streams.naming import nearest
@@ -185,8 +185,7 @@ class Task:
         self._faults = Faults(on_error or OnError())
         self._loops_back = loops_back
         self._queues: dict[str, deque[Input]] = {}
-        self._heads: list[tuple[int, int, str]] = []
-        self._arrivals = 0
+        self._turns = TopicTurns()
         self._offsets: Counter[str] = Counter()
         self._outputs: list[Output] = []
         self._punctuations: list[Punctuation] = []
@@ -228,14 +227,14 @@ class Task:
 
     def feed_in_order(self, records: Iterable[Input]) -> int:
         """Process records one after the other, with all that each one sends to own topics; returns how many."""
-        assert not self._heads, "nothing waits between two calls"
+        assert not self._turns, "nothing waits between two calls"
         read, source_of = list(records), self._source_of
         self._ahead.take(read, source_of)
         for record in read:
             self._read(source_of[record.place.topic], record)
             if self._punctuations:
                 self._punctuate("stream", self.times.seen.get("", -1))
-            if self._heads:
+            if self._turns:
                 self._drain()
         return len(read)
 
@@ -321,19 +320,15 @@ class Task:
         queue = self._queues.setdefault(record.place.topic, deque())
         queue.append(record)
         if len(queue) == 1:
-            self._offer(record)
-
-    def _offer(self, head: Input) -> None:
-        """Let a topic's first record wait for its turn: the earliest one is next, as in a task of Kafka."""
-        self._arrivals += 1
-        heapq.heappush(self._heads, (head.timestamp, self._arrivals, head.place.topic))
+            self._turns.offer(record.timestamp, record.place.topic)
 
     def _drain(self) -> None:
-        while self._heads:
-            queue = self._queues[heapq.heappop(self._heads)[2]]
+        while self._turns:
+            topic = self._turns.next()
+            queue = self._queues[topic]
             record = queue.popleft()
             if queue:
-                self._offer(queue[0])
+                self._turns.offer(queue[0].timestamp, topic)
             self._read(self._source_of[record.place.topic], record)
             if self._punctuations:
                 self._punctuate("stream", self.times.seen.get("", -1))
@@ -387,9 +382,9 @@ class Task:
         except (ProcessingError, TopologyError):
             raise
         except Exception as error:
-            said = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
+            why = str(error) if isinstance(error, SerdeError) else f"{type(error).__name__}: {error}"
             where = f" for the record at {self.read.place}" if self.read else ""
-            reason = f"{sink.name} cannot write to {topic}{where}: {said}"
+            reason = f"{sink.name} cannot write to {topic}{where}: {why}"
             self._faults.add("production", sink.name, reason, error, self.read)
             return
         returns = self._loops_back and topic in self._source_of

@@ -26,7 +26,7 @@ from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
 from ottla.streams.on_spark.notes import ApplicationNote, BatchNote, Notes
 from ottla.streams.on_spark.places import held, open_files, state_url
-from ottla.streams.on_spark.plan import Plan, planned
+from ottla.streams.on_spark.plan import Plan, planned, starting_offsets
 from ottla.streams.on_spark.rows import COLUMNS
 from ottla.streams.on_spark.stage import Application, Stage
 from ottla.streams.on_spark.tables import Spans
@@ -99,10 +99,10 @@ def run_on_spark(
                 tell(f"changed since the last run: {line}")
             job.work(stop)
     except Exception as fault:
-        said = _SAID.search(str(fault))
-        if said is None or isinstance(fault, tuple(_KINDS.values())):
+        kind_and_text = _SAID.search(str(fault))
+        if kind_and_text is None or isinstance(fault, tuple(_KINDS.values())):
             raise
-        raise _KINDS[said[1]](said[2].strip()) from fault
+        raise _KINDS[kind_and_text[1]](kind_and_text[2].strip()) from fault
 
 
 def application_note(
@@ -134,6 +134,7 @@ class _Job:
         self._note, changes = self._notes.admit(note)
         self.changes = changes.harmless
         self._globals = [topic for source in topology.sources() if source.global_store for topic in source.topics]
+        self._latest = topology.latest()
         self._run = uuid.uuid4().hex
         by_time = settings.lateness == WATERMARK
         self._application = _pickled(
@@ -182,7 +183,7 @@ class _Job:
             "publishGroup": self._settings.application_id,
             "subscribe": ",".join(topics),
             "includeHeaders": "true",
-            "startingOffsets": self._notes.beginning(),
+            "startingOffsets": self._notes.beginning() or starting_offsets(self._plan, topics, self._latest),
             "maxOffsetsPerTrigger": str(self._settings.max_records),
         }
         source = self._spark.readStream.format("ottla").options(**options).load()

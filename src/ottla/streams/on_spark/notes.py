@@ -119,10 +119,10 @@ class Notes:
         """Note where a run without a checkpoint begins, by topic and partition."""
         self._files.replace(START, json.dumps(offsets).encode())
 
-    def beginning(self) -> str:
-        """The offsets at which a run without a checkpoint begins, as the source's option `startingOffsets`."""
+    def beginning(self) -> str | None:
+        """The offsets that a reset has noted, as the source's option `startingOffsets`; None without one."""
         data = self._files.read(START)
-        return "earliest" if data is None else data.decode()
+        return None if data is None else data.decode()
 
     def wish_to_stop(self) -> None:
         """Ask the running application to end."""

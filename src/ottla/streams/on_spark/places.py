@@ -1,4 +1,4 @@
-"""The places of state: a folder of this machine or of a store of the lake, by its URL. The one door to those stores."""
+"""The places of state: a folder of this machine or of another store, by its URL. The one door to those stores."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from ottla.lake.stores import LakeRefused, Store, lake_url, open_store
+from ottla.stores import LakeRefused, Store, lake_url, open_store
 from ottla.streams.errors import TopologyError
 
 

@@ -6,9 +6,11 @@ order of their times, but for those that send records to one another in a circle
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ottla.client.model import EARLIEST, LATEST
 from ottla.streams.engine.stateless import Branches, Stateless
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology
@@ -68,6 +70,15 @@ def planned(topology: Topology, layout: TaskLayout) -> Plan:
         levels.append(Level(topics, tuple(buckets), first, all(_keeps_nothing(topology, part) for part in first)))
     numbers = {level: at for at, level in enumerate(sorted(set(level_of.values())))}
     return Plan(tuple(levels), {t: numbers[at] for t, at in level_of.items()}, layout.part_of, partitions)
+
+
+def starting_offsets(plan: Plan, topics: Iterable[str], latest: Collection[str]) -> str:
+    """The beginning of a run without a checkpoint, as the source's option `startingOffsets`; some begin at the end."""
+    offsets = {
+        topic: dict.fromkeys(map(str, range(plan.partitions[topic])), LATEST if topic in latest else EARLIEST)
+        for topic in topics
+    }
+    return json.dumps(offsets)
 
 
 def _levels(topology: Topology, layout: TaskLayout) -> dict[str, int]:

@@ -29,7 +29,7 @@ class Found(Protocol):
 
 
 class Files(Protocol):
-    """The calls of a store of the lake that state needs (`ottla.lake.stores`)."""
+    """The calls of a store that state needs (`ottla.stores`)."""
 
     def create(self, name: str, body: bytes) -> bool: ...
     def replace(self, name: str, body: bytes) -> None: ...

@@ -28,7 +28,7 @@ class _Noted:
     bound: Any
     open: set[str]
     since: float
-    said: bool = False
+    is_logged: bool = False
 
 
 class Horizon:
@@ -60,8 +60,8 @@ class Horizon:
         if not noted.open:
             self._noted = None
             return noted.bound
-        if not noted.said and time.monotonic() - noted.since > _SAY_AFTER_SECONDS:
-            noted.said = True
+        if not noted.is_logged and time.monotonic() - noted.since > _SAY_AFTER_SECONDS:
+            noted.is_logged = True
             pids = ", ".join(sorted(str(row[1]) for row in rows if str(row[0]) in noted.open))
             log.warning("%s: rows wait for transactions that began before them; processes of PostgreSQL: %s",
                         self._name, pids)  # fmt: skip
