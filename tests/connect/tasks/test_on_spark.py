@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import threading
 
 import pytest
 
@@ -133,6 +134,34 @@ def test_offsets_that_retention_took_are_named_and_the_rest_is_written(worker, b
     standalone = Standalone(worker, [files_sink(name, tmp_path / "out")])
     assert asyncio.run(ran(standalone, lambda: lines_below(tmp_path / "out") == ["c", "d"])) == 0
     assert "begins at offset 2 now, so 1 offsets behind the committed one are gone" in caplog.text
+
+
+def test_a_task_that_is_ended_while_its_session_opens_gives_the_session_back(
+    worker, bootstrap, tmp_path, name, monkeypatch
+):
+    steps, opening, go_on = [], threading.Event(), threading.Event()
+
+    def opened(spark):
+        opening.set()
+        assert go_on.wait(60)
+        steps.append("opened")
+
+    monkeypatch.setattr(on_spark, "_opened", opened)
+    monkeypatch.setattr(on_spark.SharedSpark, "release", lambda spark: steps.append("released"))
+
+    async def story():
+        standalone = Standalone(
+            {**worker, "task.shutdown.graceful.timeout.ms": "1"}, [files_sink(name, tmp_path / "out")]
+        )
+        running = asyncio.create_task(standalone.run())
+        await asyncio.to_thread(opening.wait, 60)
+        standalone.stop()
+        await asyncio.sleep(0.05)  # the task is cancelled several times meanwhile
+        go_on.set()
+        await running
+
+    asyncio.run(story())
+    assert steps == ["opened", "released"]
 
 
 def test_pieces_that_come_while_a_job_runs_go_into_the_next_one_together():

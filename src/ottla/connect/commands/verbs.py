@@ -113,7 +113,9 @@ def _restart(given: Given) -> int:
         return 0
     only = "true" if "failed" in given else "false"
     _ask(given, "POST", _path(given, f"/restart?includeTasks=true&onlyFailed={only}"))
-    sys.stdout.write(f"{name}: {'all that failed' if 'failed' in given else 'it and its tasks'} is restarted\n")
+    sys.stdout.write(
+        f"{name}: {'what has failed of it is restarted' if only == 'true' else 'is restarted, with its tasks'}\n"
+    )
     return 0
 
 

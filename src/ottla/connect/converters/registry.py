@@ -112,17 +112,25 @@ class RegistryConverter:
         """The value behind a schema's id, with that schema."""
         if content is None:
             return SchemaAndValue(None, None)
+        number, payload = self.parts(topic, content)
+        known = self._readers.get(number)
+        if known is None:
+            known = self._readers[number] = self.reader(self.written(number))
+        schema, read = known
+        return SchemaAndValue(schema, read(payload))
+
+    def parts(self, topic: str, content: bytes) -> tuple[int, bytes]:
+        """The id of a value's schema, and what stands behind it."""
         if len(content) < _PREFIX_BYTES or content[:1] != _MAGIC:
             first = content[:_PREFIX_BYTES].hex()
             raise DataException(
                 f"Failed to deserialize data for topic {topic} to {self.KIND}: {first} is not the prefix of a schema id"
             )
-        number = int.from_bytes(content[1:_PREFIX_BYTES], "big")
-        known = self._readers.get(number)
-        if known is None:
-            known = self._readers[number] = self._reader(number)
-        schema, read = known
-        return SchemaAndValue(schema, read(content[_PREFIX_BYTES:]))
+        return int.from_bytes(content[1:_PREFIX_BYTES], "big"), content[_PREFIX_BYTES:]
+
+    def written(self, number: int) -> WriterSchema:
+        """The registered schema of an id."""
+        return self._checked(self._asked(lambda: self._client.schema(number)))
 
     def _subject(self, topic: str, schema: Schema) -> str:
         if self._strategy == "TopicNameStrategy":
@@ -139,9 +147,6 @@ class RegistryConverter:
             latest = self._asked(lambda: self._client.latest(subject))
             number, written = latest.schema_id, latest.schema
         return _MAGIC + int(number).to_bytes(4, "big"), self.writer(self._checked(written), schema)
-
-    def _reader(self, number: int) -> tuple[Schema, Read]:
-        return self.reader(self._checked(self._asked(lambda: self._client.schema(number))))
 
     def _checked(self, written: WriterSchema) -> WriterSchema:
         if written.kind != self.KIND:

@@ -95,7 +95,8 @@ def _on_session(spark: SharedSpark, pieces: Sequence[WorkPiece]) -> list[PieceDo
         try:
             return Executors(spark.session()).map(carried_out, pieces)
         except (Py4JError, PySparkException, OSError) as fault:
-            raise RetriableException(f"Spark has not done its job: {str(fault).strip().splitlines()[0]}") from fault
+            first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+            raise RetriableException(f"Spark has not done its job: {first}") from fault
 
 
 _JOBS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, GatheredJobs]] = WeakKeyDictionary()
@@ -113,7 +114,9 @@ class SpreadWork(ABC):
     async def run(self, run: AsyncJobRun) -> None:
         """Do the work until it is to end; a job that has begun is waited for."""
         try:
-            await asyncio.to_thread(_opened, self._spark)
+            opening = asyncio.ensure_future(asyncio.to_thread(_opened, self._spark))
+            await ended(opening)  # else a task that is ended meanwhile would leave its hold on the session behind
+            opening.result()
             await self._rounds(run)
         finally:
             await ended(asyncio.ensure_future(asyncio.to_thread(self._spark.release)))
