@@ -247,6 +247,9 @@ set. "Cold" is the first job of a new session. What the lake loader does more th
 commits on disk, the audit's counts) is in its time. S3 is moto's server, one Python process on the same machine: both
 sides wait for it. Beside Delta stands Spark's own writer with delta-spark and S3A; beside Avro stand the connector,
 fastavro in `mapInArrow`, and Spark's Parquet writer.
+
+**Lines beside NATS, RabbitMQ and ActiveMQ**, where these were at hand, have a client of each server's own: compare the
+processor time of the servers, and [read what each promises](../internals/other-queues.md).
 """
 
 

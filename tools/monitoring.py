@@ -112,6 +112,13 @@ ALERTS = [
         "Requests failed by a fault of the broker {{ $labels.instance }}; its log has the trace.",
     ),
     Alert(
+        "OttlaConnectionsRefused",
+        "sum by (instance, limit) (rate(ottla_connections_refused_total[5m])) > 0",
+        "5m",
+        "warning",
+        "{{ $labels.instance }} closes connections because of {{ $labels.limit }}.",
+    ),
+    Alert(
         "OttlaProducersRefused",
         "sum by (topic) (rate(kafka_server_brokertopicmetrics_failedproducerequests_total[5m])) > 0",
         "5m",

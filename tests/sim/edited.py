@@ -47,6 +47,7 @@ def _run(writer: Connection, edits: tuple[Edit, ...], work: Callable[..., Any], 
     logging.getLogger("ottla").setLevel(logging.CRITICAL + 1)
     try:
         make(edits)
+        gc.freeze()  # so that collections look at what the work makes alone
         writer.send((work(*arguments), None))
     except BaseException:
         writer.send((None, traceback.format_exc()))

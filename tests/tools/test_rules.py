@@ -6,13 +6,13 @@ test that it names, and names tests that exist.
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.tools.named_tests import NAMED, collected_from
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "internals" / "rules.md"
@@ -20,7 +20,6 @@ SECTION = re.compile(r"^### ([A-H]\d+)\. .+$", re.MULTILINE)
 CITED = re.compile(r"\b[Rr]ules?\s+([A-H]\d+(?:(?:,|\s+and|\s+to|\s+or)\s+[A-H]\d+)*)|\(([A-H]\d{1,2})\)")
 WRAPPED = re.compile(r"\n\s*(?:#|\*|//)?\s*")
 """A line's end, with the mark of a comment that goes on in the next line."""
-NAMED = re.compile(r"`(tests/[^`]*?)::([^`]*)`")
 TEST_OF_A_RULE = re.compile(r"def test_([a-h]\d+)_")
 
 
@@ -44,19 +43,6 @@ def cited_by_files() -> dict[Path, set[str]]:
     files = [path for room in rooms for ending in ("py", "c", "h", "md") for path in (ROOT / room).rglob(f"*.{ending}")]
     files += ROOT.glob("*.md")
     return {path: citations(path.read_text()) for path in files if path not in (PAGE, Path(__file__).resolve())}
-
-
-@cache
-def collected_from(path: Path) -> dict[str, str]:
-    """The source of each test that pytest collects from a file, by its name."""
-    if not path.name.startswith("test_") or not path.exists():
-        return {}
-    text = path.read_text()
-    return {
-        each.name: ast.get_source_segment(text, each) or ""
-        for each in ast.parse(text).body
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and each.name.startswith("test_")
-    }
 
 
 def unknown(page: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.tools.test_rules import NAMED, collected_from
+from tests.tools.named_tests import NAMED, collected_from
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "internals" / "security-cases.md"

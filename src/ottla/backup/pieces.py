@@ -26,22 +26,28 @@ class PartitionFiles:
         self._store, self._left_out = store, frozenset(left_out)
         self._open: BackupFile | None = None
         self._content = b""
+        self._reached = (-1, 0)
+        """The offset at which the last piece ended, and where its batch begins in the file."""
 
     def piece(self, position: int) -> Fetched:
         """Batches from an offset on. Its `next_offset` is where the next piece begins, at last the end."""
         file = next((file for file in self.copy.files if file.end > position), None)
         if file is None:
             return self._fetched(position, self.copy.end, b"")
+        self._read(file)
+        at = self._reached[1] if self._reached[0] == position else 0
         views, size, reached = [], 0, file.end
-        for batch in self._batches(file):
-            if batch.next_offset <= position:
-                continue
+        for batch in iterate_batches(memoryview(self._content)[at:]):
             if size >= _PIECE_BYTES:
                 reached = batch.base_offset
                 break
+            at += batch.size
+            if batch.next_offset <= position:
+                continue
             if not (batch.is_transactional and (batch.producer_id, batch.producer_epoch) in self._left_out):
                 views.append(batch.view)
                 size += batch.size
+        self._reached = (reached, at)
         return self._fetched(position, reached, b"".join(views))
 
     def all_batches(self) -> Iterator[Batch]:
@@ -56,10 +62,10 @@ class PartitionFiles:
         """Forget the file that was read last."""
         self._open, self._content = None, b""
 
-    def _batches(self, file: BackupFile) -> Iterator[Batch]:
+    def _read(self, file: BackupFile) -> None:
         if self._open is not file:
             self._content, self._open = read_file(self._store, file), file
-        return iterate_batches(self._content)
+            self._reached = (-1, 0)
 
     def _fetched(self, position: int, reached: int, records: bytes) -> Fetched:
         end = self.copy.end

@@ -30,7 +30,7 @@ class PushedMetrics:
         self._clients: dict[str, tuple[tuple[str, ...], dict[_Key, float]]] = {}
         self._count = 0
         self._names: Counter[str] = Counter()
-        """How many points have a name."""
+        """The number of points by name."""
         self.left_out = 0
         """Points that were pushed and are not shown: not asked for, no finite number, or above the bounds."""
 
