@@ -54,7 +54,8 @@ def test_changed_bytes_are_malformed_or_another_message(cls: type[Message], vers
             except MalformedMessage:
                 continue
             assert 0 <= position <= len(data)
-            assert decode(cls, version, encode(other, version)) == other
+            again = encode(other, version)  # bytes are compared: a number that is none (NaN) equals not even itself
+            assert encode(decode(cls, version, again), version) == again
 
     change()
 
