@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 TEST_PARTS := test demo java kafka-if-possible streams-if-possible zookeeper-if-possible hdfs-if-possible azurite-if-possible postgres-if-possible mariadb-if-possible opensearch-if-possible browser-if-possible spark-archive kafka-archive
 
-.PHONY: help demo test test-parts check compat debezium-events debezium-events-mariadb fuzz sim faults damage once lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench site pictures wheels image deb helm monitoring format clean
+.PHONY: help demo test test-parts check compat debezium-events debezium-events-mariadb fuzz sim faults damage once kerberos lake-campaign spark-campaign connect-campaign mirror-campaign streams-campaign bench site pictures wheels image deb helm monitoring format clean
 
 help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
@@ -23,6 +23,7 @@ help:
 	@echo 'make faults  faults in three real brokers, for root; make faults ARGS="--power-cuts 50 --tls" or "--minutes 60"'
 	@echo 'make damage  every file of a broker damaged in every way; make damage ARGS="--cases 60"'
 	@echo 'make once    copies and money in transactions while brokers are killed; make once ARGS="money --minutes 30" for root'
+	@echo 'make kerberos  logins by Kerberos against a key distribution centre, which it installs'
 	@echo 'make lake-campaign  topics into lakes everywhere under kill -9; make lake-campaign ARGS="--rows 5000000 --kills 40"'
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make connect-campaign  connectors under kill -9 of workers, broker and databases; ARGS="--kills 40", "--only s3", or "--minutes 15"'
@@ -85,6 +86,10 @@ damage:
 lake-campaign:
 	@tools/setup.sh test java hdfs-if-possible
 	@$(PYTHON) -m tests.lake.campaign $(ARGS)
+
+kerberos:
+	@tools/setup.sh test java kafka-if-possible kerberos-if-possible
+	@$(PYTHON) -m pytest -m "" tests/access/test_kerberos_logins.py $(ARGS)
 
 once:
 	@tools/setup.sh test java zookeeper-if-possible

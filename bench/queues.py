@@ -111,6 +111,16 @@ class RabbitBroker(QueueBroker):
     name = "rabbitmq"
     greeting = b"AMQP\x00\x00\x09\x01"
 
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.names_port = free_port()  # of Erlang's daemon of names, which leaves the session
+
+    def stop(self) -> None:
+        super().stop()
+        if self.process is not None:
+            command = [str(ERLANG / "bin" / "epmd"), "-port", str(self.names_port), "-kill"]
+            subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+
     def command(self) -> list[str]:
         (release,) = RABBIT.glob("rabbitmq_server-*")
         return [str(release / "sbin" / "rabbitmq-server")]
@@ -119,7 +129,7 @@ class RabbitBroker(QueueBroker):
         return {
             "PATH": f"{ERLANG / 'bin'}:{os.environ['PATH']}",
             "ERL_ROOTDIR": str(ERLANG),
-            "ERL_EPMD_PORT": str(free_port()),
+            "ERL_EPMD_PORT": str(self.names_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "HOME": str(self.folder),
             "RABBITMQ_NODENAME": f"race{self.port}@localhost",

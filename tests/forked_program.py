@@ -49,13 +49,15 @@ class ForkedProgram:
         self.args = ["ottla", *arguments]
         self.returncode: int | None = None
         variables = dict(os.environ if environment is None else environment)
-        differ = [name for name in variables.keys() ^ os.environ.keys() if name.startswith(AT_START)]
+        with _sending:  # so that the first of several threads starts the only server
+            server, began_with = _server()
+        differ = began_with.items() ^ _counting_at_start(variables).items()
         assert not differ, f"{differ} count when Python starts: start it as a process that is not forked"
         given = {"arguments": arguments, "directory": os.getcwd(), "environment": variables, "before": before}
         request = json.dumps(given).encode()
         self._status, theirs = socket.socketpair()
         with theirs, _sending:
-            socket.send_fds(_server(), [request], [stdin, stdout, stderr, theirs.fileno()])
+            socket.send_fds(server, [request], [stdin, stdout, stderr, theirs.fileno()])
         self._answers = self._status.makefile("r")
         self.pid = int(self._answers.readline())
 
@@ -136,14 +138,21 @@ def _give(stream: BinaryIO, content: bytes) -> None:
 
 
 @cache
-def _server() -> socket.socket:
-    """The connection to the process that forks, which ends with the connection, so at our own end."""
+def _server() -> tuple[socket.socket, dict[str, str]]:
+    """The connection to the process that forks, and those of its variables that counted when it started.
+
+    It ends with the connection, so at our own end.
+    """
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     here.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LONGEST_REQUEST)
     with there:
         command = [sys.executable, "-m", "tests.forked_program", str(there.fileno())]
         _servers.append(subprocess.Popen(command, cwd=ROOT, pass_fds=[there.fileno()]))
-    return here
+    return here, _counting_at_start(os.environ)
+
+
+def _counting_at_start(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name.startswith(AT_START)}
 
 
 def _serve(connection: socket.socket) -> list[str]:

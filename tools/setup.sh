@@ -11,6 +11,7 @@
 #   azurite-if-possible   Microsoft's stand-in for Azure Blob Storage, where npm is at hand
 #   opensearch-if-possible OpenSearch for tests (60 MB), as jars under .cache
 #   browser-if-possible   Chromium and Playwright (170 MB) for tests of the console
+#   kerberos-if-possible  MIT Kerberos and its library for Python, for tests of logins by tickets
 #   postgres-if-possible  PostgreSQL for tests, from the system's package manager
 #   kafka spark-jars Apache Kafka 4.3.1 and Spark's connector, as jars under .cache
 #   streams-jars     Kafka Streams and Connect's connectors for files, as jars under .cache
@@ -187,6 +188,13 @@ need_cc() { command -v cc >/dev/null || apt gcc libc6-dev -- "a C compiler, for 
 
 need_postgres() {
     compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null || apt postgresql -- "PostgreSQL, for the tests of the JDBC connectors"
+}
+
+# Its library has no wheels for Linux. After the others: it goes into their environment.
+need_kerberos() {
+    .venv/bin/python -c 'import gssapi' 2>/dev/null && [ -x /usr/sbin/krb5kdc ] && return
+    apt krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc libc6-dev python3-dev -- "Kerberos, for the tests of logins by tickets"
+    .venv/bin/python -m pip install -q --disable-pip-version-check -c requirements/lock.txt gssapi
 }
 
 need_mariadb() {
@@ -380,7 +388,7 @@ for part in "$@"; do
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
-        browser-if-possible | queues-if-possible | spark-archive | kafka-archive) ;;
+        browser-if-possible | kerberos-if-possible | queues-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done
@@ -399,5 +407,8 @@ case " $* " in
 esac
 case " $* " in
     *" kafka-archive "*) need_kafka_archive || say "going on without an archive of Apache Kafka's classes: its tools start slower" ;;
+esac
+case " $* " in
+    *" kerberos-if-possible "*) (need_kerberos) || say "going on without Kerberos: the tests of logins by tickets are skipped" ;;
 esac
 exit $status

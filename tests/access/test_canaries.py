@@ -29,11 +29,12 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
 
 
 class Started(OttlaProcess):
-    """`ottla start` with the listeners of its file."""
+    """`ottla start` with the listeners of its file, as a process with a command line and an environment of its own."""
 
     def start(self) -> Started:
         words = [sys.executable, "-m", "ottla", "start", "--data", str(self.directory), *self.options]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.output = self.process.stdout
         assert " ready: " in self._first_line(), self.log()
         return self
 

@@ -142,3 +142,16 @@ def test_tokens_that_strangers_could_make_or_use_are_told(tmp_path: Path, monkey
         (True, False),
         (False, True),
     ]
+
+
+def test_a_key_for_kerberos_that_others_can_read_is_told(tmp_path: Path) -> None:
+    key, path = tmp_path / "kafka.keytab", tmp_path / "server.properties"
+    key.write_bytes(b"x")
+    key.chmod(0o644)
+    path.write_text(
+        "listeners=SASL_PLAINTEXT://127.0.0.1:9092\n"
+        "listener.name.sasl_plaintext.gssapi.sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule required "
+        f'keyTab="{key}" principal="kafka/b@R";\n'
+    )
+    path.chmod(0o600)
+    assert [f"chmod 600 {key}" in one for one in wrong(path)] == [True]

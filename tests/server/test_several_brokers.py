@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -20,9 +21,11 @@ from up_process import alive
 
 from ottla.cli.main import main
 from ottla.config.listeners import no_room_for, with_ports_above
+from ottla.server.broker_child import Launch
 from ottla.server.cores import cores_within
 from ottla.server.main import StartOptions
-from ottla.server.several_brokers import CannotRun, launches_for, numbers_for
+from ottla.server.several_brokers import CannotRun, launches_for, numbers_for, with_own_store
+from ottla.server.supervisor import BrokerSupervisor
 
 
 def start(directory: Path, *options: str) -> subprocess.Popen[str]:
@@ -57,20 +60,20 @@ def test_two_brokers_serve_behind_one_address_come_back_and_stop_together(tmp_pa
         registry = process.stdout.readline().partition("ottla registry ready: ")[2].strip()
         bootstrap = f"127.0.0.1:{port}"
         admin = AdminClient({"bootstrap.servers": bootstrap})
-        admin.create_topics([NewTopic("spread", 4, 1)])["spread"].result(60)
-        seen = admin.list_topics(timeout=60)
+        admin.create_topics([NewTopic("spread", 4, 1)], request_timeout=300)["spread"].result(300)
+        seen = admin.list_topics(timeout=300)
         assert sorted(broker.port for broker in seen.brokers.values()) == [port, port + 1]
         leaders = {number: each.leader for number, each in seen.topics["spread"].partitions.items()}
         assert set(leaders.values()) == {1, 2}
         producer = Producer({"bootstrap.servers": bootstrap})
         for number in range(4):
             producer.produce("spread", str(number), partition=number)
-        assert producer.flush(60) == 0
+        assert producer.flush(300) == 0
         other = Consumer(
             {"bootstrap.servers": f"127.0.0.1:{port + 1}", "group.id": "g", "auto.offset.reset": "earliest"}
         )
         other.subscribe(["spread", "before"])
-        values = {other.poll(60).value() for _ in range(5)}
+        values = {other.poll(300).value() for _ in range(5)}
         other.close()
         assert values == {b"0", b"1", b"2", b"3", b"kept"}
         offsets = admin.list_topics("__consumer_offsets", timeout=60).topics["__consumer_offsets"].partitions.values()
@@ -80,7 +83,7 @@ def test_two_brokers_serve_behind_one_address_come_back_and_stop_together(tmp_pa
         os.kill(first[2]["pid"], signal.SIGKILL)
         until(lambda: running(data).get(2, first[2])["pid"] != first[2]["pid"])
         producer.produce("spread", b"again", partition=min(number for number, leader in leaders.items() if leader == 2))
-        assert producer.flush(60) == 0
+        assert producer.flush(300) == 0
         with urllib.request.urlopen(f"{registry}/subjects", timeout=60) as answer:
             assert json.load(answer) == []
         last = running(data)
@@ -166,6 +169,46 @@ def test_each_broker_gets_the_options_that_were_given_and_a_place_of_its_own():
     assert "--set a=b" in words and "offsets.topic" not in words
     assert "--set transaction.state.log.replication.factor=1" in words
     assert first.arguments[:4] == ["--ports-above", "0", "--http-port", "9400"]
+
+
+def test_a_broker_that_was_alone_serves_before_others_begin_a_store_of_their_own(tmp_path):
+    launches = launches_for(StartOptions(), {}, [str(tmp_path)], range(1, 4))
+    assert with_own_store(launches) is None
+    store = tmp_path / "broker-2" / "metadata"
+    store.mkdir(parents=True)
+    (store / "metadata.db").touch()
+    assert with_own_store(launches) == 2
+
+
+def test_brokers_that_wait_for_the_first_are_stopped_with_it(tmp_path):
+    """The first cannot be started: its log file is a directory."""
+    (tmp_path / "broker-1.log").mkdir()
+    launches = [Launch(number, str(tmp_path / f"broker-{number}"), []) for number in (1, 2)]
+    told: list[str] = []
+
+    async def story() -> int:
+        display = Told(told)
+        supervisor = BrokerSupervisor(
+            str(tmp_path), launches, restarts=True, display=display, greet=told.extend, first=1
+        )
+        return await asyncio.wait_for(supervisor.run(), 120)
+
+    assert asyncio.run(story()) == 1
+    assert told[0].startswith("broker 1 cannot be started (Is a directory)")
+    assert not (tmp_path / "broker-2.log").exists()
+
+
+class Told:
+    """A display that keeps the sentences."""
+
+    def __init__(self, told: list[str]) -> None:
+        self.say = told.append
+
+    def greet(self, ready: str, addresses: list[str], about: list[str]) -> None: ...
+
+    def show(self, lines: list[object], seen: object, *, all_served: bool) -> None: ...
+
+    def end(self) -> None: ...
 
 
 @pytest.mark.parametrize("more", [("--memory",), ("--port", "0", "--prefer-port", "9999")])

@@ -84,7 +84,8 @@ def reasons(tree: ast.Module) -> Iterator[ast.expr]:
 
 
 def test_every_reason_in_the_tests_is_on_a_list() -> None:
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in TESTS.rglob("*.py")}
+    texts = {path: path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")}
+    trees = {path: ast.parse(text) for path, text in texts.items() if ".skip" in text or "NO_" in text}
     known = {
         target.id: node.value.value
         for tree in trees.values()

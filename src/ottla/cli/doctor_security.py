@@ -93,6 +93,8 @@ def of_file(path: str, now: datetime.datetime) -> Iterator[SecurityFinding]:
                 f"{path}: listener {name} on {reachable[name]}", security.protocol, security, limited=limited
             )
         yield from _of_tls(f"{path}: listener {name}", security, now)
+        if security.kerberos is not None:
+            yield from _of_mode(security.kerberos.keytab, "which holds the broker's key for Kerberos")
         if security.oauth is not None:
             yield from _of_tokens(f"{path}: listener {name}", security.oauth)
 

@@ -19,6 +19,7 @@ _EXTRAS = {
     **dict.fromkeys(("pyarrow", "polars", "deltalake", "pyiceberg", "obstore", "hdfs_native"), "lake"),
     "jinja2": "console",
     **dict.fromkeys(("cryptography", "joserfc"), "security"),
+    "gssapi": "kerberos",
     "pyspark": "spark",
 }
 """Libraries that a plain installation does not bring, and the part of ottla that brings each."""

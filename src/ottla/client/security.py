@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from ottla.client import oauth
+from ottla.client import kerberos, oauth
 from ottla.client.settings import Setting, refused
 from ottla.config.jaas import WrongJaas, parse_jaas
 from ottla.config.option import nearest
@@ -18,12 +18,13 @@ from ottla.tls.stores import StoreUnreadable
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 BY_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-OAUTHBEARER = "OAUTHBEARER"
-MECHANISMS = (*BY_PASSWORD, OAUTHBEARER)
+OAUTHBEARER, GSSAPI = "OAUTHBEARER", "GSSAPI"
+MECHANISMS = (*BY_PASSWORD, OAUTHBEARER, GSSAPI)
 _MODULES = {
     "PlainLoginModule": ("PLAIN",),
     "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
     "OAuthBearerLoginModule": (OAUTHBEARER,),
+    "Krb5LoginModule": (GSSAPI,),
 }
 _LIBRDKAFKA = {
     "ssl.ca.location": "ssl.truststore.location",
@@ -43,6 +44,7 @@ OPTIONS = (
     *(name for name in NAMES if name != "ssl.client.auth"),
     *_LIBRDKAFKA,
     *oauth.OPTIONS,
+    *kerberos.OPTIONS,
 )
 """The options that are taken, Kafka's and librdkafka's."""
 
@@ -60,6 +62,8 @@ class Security:
     """True if the user is a delegation token's id, and the password its HMAC."""
     tokens: oauth.TokenSource | None = dataclasses.field(default=None, repr=False)
     """The way to tokens of an identity provider; None for other mechanisms."""
+    tickets: kerberos.TicketSource | None = None
+    """The way to Kerberos' tickets; None for other mechanisms."""
 
     @property
     def has_sasl(self) -> bool:
@@ -110,6 +114,8 @@ def security_of(properties: Mapping[str, Any]) -> Security:
         return Security(protocol, tls, mechanism, tokens=oauth.source_of(texts, jaas, call))
     if call is not None:
         raise ValueError(f"{oauth.CALLBACK} is for sasl.mechanism={OAUTHBEARER}, not for {mechanism}")
+    if mechanism == GSSAPI:
+        return Security(protocol, tls, mechanism, tickets=kerberos.tickets_of(texts, jaas))
     return Security(protocol, tls, mechanism, *_credentials(texts, jaas, mechanism))
 
 

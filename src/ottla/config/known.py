@@ -266,8 +266,6 @@ request.timeout.ms INT 30000 R
 sasl.client.callback.handler.class CLASS ~ R
 sasl.kerberos.kinit.cmd STRING /usr/bin/kinit P
 sasl.kerberos.min.time.before.relogin LONG 60000 P
-sasl.kerberos.principal.to.local.rules LIST DEFAULT P
-sasl.kerberos.service.name STRING ~ P
 sasl.kerberos.ticket.renew.jitter DOUBLE 0.05 P
 sasl.kerberos.ticket.renew.window.factor DOUBLE 0.8 P
 sasl.login.callback.handler.class CLASS ~ R

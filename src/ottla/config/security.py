@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ottla.config.connection_limits import OF_LISTENERS
 from ottla.config.jaas import Jaas, WrongJaas, parse_jaas
+from ottla.config.kerberos import KerberosConfig, KerberosSettings, kerberos_settings
 from ottla.config.listeners import named_as_kafka_does, without
 from ottla.config.oauth import OauthConfig, OauthSettings, oauth_settings, wrong_values
 from ottla.config.option import ConfigError, OptionKind, OptionSet, Scope, at_least, nearest, one_of, option
@@ -18,12 +19,13 @@ from ottla.tls.settings import TlsSettings, tls_settings
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
 PROTOCOLS = {PLAINTEXT: 0, SSL: 1, SASL_PLAINTEXT: 2, SASL_SSL: 3}
 """Security protocols with their numbers in the metadata."""
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _MODULES = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
 }
 _LISTENER = "listener.name."
 
@@ -112,7 +114,7 @@ class SecurityConfig(OptionSet):
     # fmt: on
 
 
-LISTENER_OPTIONS = {**SecurityConfig.BY_NAME, **OauthConfig.BY_NAME}
+LISTENER_OPTIONS = {**SecurityConfig.BY_NAME, **OauthConfig.BY_NAME, **KerberosConfig.BY_NAME}
 """Every option that a listener may have of its own, by name."""
 
 
@@ -131,6 +133,8 @@ class ListenerSecurity(NamedTuple):
     failed_delay_ms: int
     oauth: OauthSettings | None = None
     """The tokens that OAUTHBEARER takes; None where the listener does not offer it."""
+    kerberos: KerberosSettings | None = None
+    """The key by which GSSAPI takes tickets; None where the listener does not offer it."""
 
     @property
     def has_sasl(self) -> bool:
@@ -193,7 +197,7 @@ def listener_security(texts: Mapping[str, str], listener: str) -> tuple[Listener
     mechanisms: tuple[str, ...] = ()
     users: dict[str, str] = {}
     reauth = {}
-    oauth = None
+    oauth = kerberos = None
     if protocol in (SASL_PLAINTEXT, SASL_SSL):
         mechanisms = tuple(each.upper() for each in config.sasl_enabled_mechanisms)
         wrong_oauth = wrong_values(own)
@@ -207,6 +211,9 @@ def listener_security(texts: Mapping[str, str], listener: str) -> tuple[Listener
             reauth[mechanism] = _reauth(own, mechanism, config, problems)
             if mechanism == "OAUTHBEARER" and wrong_jaas is None and not wrong_oauth:
                 oauth, missing = oauth_settings(own, jaas)
+                problems += missing
+            if mechanism == "GSSAPI" and wrong_jaas is None:
+                kerberos, missing = kerberos_settings(own, jaas, listener)
                 problems += missing
             if mechanism == "PLAIN" and wrong_jaas is None:
                 users = {} if jaas is None else _users(jaas)
@@ -225,6 +232,7 @@ def listener_security(texts: Mapping[str, str], listener: str) -> tuple[Listener
         config.sasl_server_max_receive_size,
         config.connection_failed_authentication_delay_ms,
         oauth,
+        kerberos,
     )
     return found, [f"listener {listener}: {wrong}" for wrong in problems]
 
@@ -243,7 +251,10 @@ def unknown_listener_options(texts: Mapping[str, str], listeners: Iterable[str])
         mechanism = next((each for each in MECHANISMS if rest.startswith(each.lower() + ".")), "")
         option_name = rest[len(mechanism) + 1 :] if mechanism else rest
         known = (*LISTENER_OPTIONS, *OF_LISTENERS)
-        if option_name in OauthConfig.BY_NAME and mechanism not in ("", "OAUTHBEARER"):
+        of_another = (option_name in OauthConfig.BY_NAME and mechanism not in ("", "OAUTHBEARER")) or (
+            option_name in KerberosConfig.BY_NAME and mechanism not in ("", "GSSAPI")
+        )
+        if of_another:
             problems.append(f"{name}: {mechanism} has no use for it")
         elif option_name not in known or (mechanism and option_name in OF_LISTENERS):
             problems.append(f"{name}: no listener has the option {option_name}{nearest(option_name, known)}")

@@ -43,6 +43,7 @@ from ottla.server.links import about_link
 from ottla.server.listener import Listener
 from ottla.server.loop_delay import LoopDelay
 from ottla.server.off_loop import off_loop
+from ottla.server.outside_sides import outside_sides
 from ottla.server.scrub_child import ScrubChild
 from ottla.server.stores import open_store, store_directory
 from ottla.server.sync_loop import SyncLoop
@@ -55,7 +56,7 @@ from ottla.wire.frame import FramePool
 
 if TYPE_CHECKING:
     from ottla.access.login import Login
-    from ottla.access.mechanisms.oauthbearer import Judge
+    from ottla.access.mechanisms.base import ServerSide
     from ottla.config.broker import BrokerConfig
     from ottla.server.audit_log import AuditLog
     from ottla.server.http_pages import BrokerPages
@@ -340,7 +341,7 @@ class BrokerServer:
                 tls=None
                 if security.tls is None
                 else TlsListener(self._loop, name, security.tls, security.mapping_rules),
-                logins=partial(self._login, security, _judge(security)) if security.has_sasl else None,
+                logins=partial(self._login, security, outside_sides(security)) if security.has_sasl else None,
                 most_bytes_unproven=security.most_bytes,
             )
             bound = self._bind(listener, host, port, ports)
@@ -364,9 +365,9 @@ class BrokerServer:
             followed = FollowedContext(tls, client_context, lambda why: log.warning("between brokers: %s", why))
             self._dialer.tls = followed
 
-    def _login(self, security: ListenerSecurity, judge: Judge | None) -> Login:
+    def _login(self, security: ListenerSecurity, sides: Mapping[str, Callable[[], ServerSide]]) -> Login:
         assert self.node is not None
-        return self.node.gate.login(security, judge)
+        return self.node.gate.login(security, sides)
 
     def _bind(self, listener: Listener, host: str, port: int, ports: KeptPorts | None) -> tuple[str, int]:
         """Bind a listener; for port 0 to the kept port, else to the preferred one, else to a free one."""
@@ -455,17 +456,6 @@ def _directories(paths: tuple[str, ...]) -> tuple[str, ...]:
             if _is_inside(path, other) or _is_inside(other, path):
                 raise CannotStart(f"log.dirs names {path} and {other}: each must be a directory of its own")
     return found
-
-
-def _judge(security: ListenerSecurity) -> Judge | None:
-    """The judge of tokens of a listener with OAUTHBEARER; ValueError where it cannot work."""
-    if security.oauth is None:
-        return None
-    from ottla.server.token_keys import TokenKeys
-
-    keys = TokenKeys(security.oauth)
-    keys.begin()
-    return keys.judge
 
 
 def _is_inside(path: str, directory: str) -> bool:

@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla import __version__
+from ottla.broker.replicas.log_directories import METADATA_DIRECTORY
 from ottla.config.listeners import no_room_for
 from ottla.config.resolve import Layers
+from ottla.coordination.sqlite import FILE_NAME
 from ottla.server.broker_child import Launch
 from ottla.server.cores import cores
 from ottla.server.main import AS_KAFKA, beside_of
@@ -112,7 +114,10 @@ async def _run(
 
     launches = launches_for(options, static.texts, directories, numbers)
     beside = beside_of(options)
-    supervisor = BrokerSupervisor(directories[0], launches, restarts=True, display=display, greet=greet, beside=beside)
+    first = with_own_store(launches)
+    supervisor = BrokerSupervisor(
+        directories[0], launches, restarts=True, display=display, greet=greet, beside=beside, first=first
+    )
     return await supervisor.run()
 
 
@@ -129,6 +134,14 @@ def launches_for(
         data = ",".join(broker_directory(directory, number) for directory in directories)
         launches.append(Launch(number, data, [*own, *shared]))
     return launches
+
+
+def with_own_store(launches: Sequence[Launch]) -> int | None:
+    """The number of a broker that was alone: it takes its metadata to the shared store, before others begin one."""
+    for launch in launches:
+        if os.path.exists(os.path.join(launch.data.split(",")[0], METADATA_DIRECTORY, FILE_NAME)):
+            return launch.number
+    return None
 
 
 def _shared_words(options: StartOptions, texts: Mapping[str, str], directory: str) -> Iterable[str]:

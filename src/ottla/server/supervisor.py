@@ -72,8 +72,12 @@ class BrokerSupervisor:
         display: Display,
         greet: Callable[[list[str]], None],
         beside: AllBeside | None = None,
+        first: int | None = None,
     ) -> None:
-        """`greet` is told the addresses once all serve; `beside` is started then."""
+        """`greet` is told the addresses once all serve; `beside` is started then.
+
+        `first`: the number of a broker that is to serve before the others are started.
+        """
         self.directory = directory
         self.all_served = False
         self.brokers = [
@@ -88,6 +92,8 @@ class BrokerSupervisor:
         self._greet = greet
         self._beside = beside
         self._ready = asyncio.Event()
+        self._first = first
+        self._first_serves = asyncio.Event()
         self._ended = False
         self._control: Control | None = None
 
@@ -105,7 +111,7 @@ class BrokerSupervisor:
             loop.add_signal_handler(number, stopping.set)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._state_path)
-        keeping = [loop.create_task(broker.keep()) for broker in self.brokers]
+        keeping = [loop.create_task(self._keep(broker)) for broker in self.brokers]
         viewing = [] if view is None else [loop.create_task(view)]
         stopped = loop.create_task(stopping.wait())
         refused = loop.create_task(self._accompany())
@@ -125,6 +131,11 @@ class BrokerSupervisor:
         if self._control is not None:
             self._control.close(killed=killed)
         return 0 if told_to else 1
+
+    async def _keep(self, broker: BrokerChild) -> None:
+        if self._first not in (None, broker.number):
+            await self._first_serves.wait()
+        await broker.keep()
 
     async def _open_control(self, stopping: asyncio.Event) -> None:
         control = Control(self.directory, stopping.set)
@@ -152,7 +163,9 @@ class BrokerSupervisor:
         self._ended = True
         self._display.end()
         self._tell("stopping all brokers")
-        return sum(not stopped for stopped in await asyncio.gather(*(broker.stop() for broker in self.brokers)))
+        stopped = await asyncio.gather(*(broker.stop() for broker in self.brokers))
+        self._first_serves.set()  # brokers that waited for the first find that they are stopped
+        return stopped.count(False)
 
     async def _gone(self, keeping: list[asyncio.Task[None]]) -> None:
         """End when going on makes no sense: a broker never started, or all are gone for good."""
@@ -171,6 +184,8 @@ class BrokerSupervisor:
         """Note that a broker started or ended."""
         if self._ended:
             return
+        if any(broker.number == self._first and broker.address is not None for broker in self.brokers):
+            self._first_serves.set()
         if not self.all_served and all(broker.address is not None for broker in self.brokers):
             self.all_served = True
             self._write_state()

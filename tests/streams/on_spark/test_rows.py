@@ -55,3 +55,15 @@ def test_rows_come_back_as_they_were_made_and_records_of_own_topics_lie_where_ka
     assert [(record.key, record.value, record.timestamp, record.headers) for record in read] == [
         (key, b"v", 7, headers) for key in keys
     ]
+
+
+def test_rows_without_headers_have_empty_lists_of_them_as_spark_is_slow_with_null_ones() -> None:
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    builder.stream("a").to("out")
+    topology = builder.build()
+    plan = planned(topology, layout(topology, "app", {"a": 1}))
+    plain, marked = (Output("out", "s", b"k", b"v", 0, headers, 0) for headers in ((), (("h", b"1"),)))
+    for outputs in ([plain, plain], [plain, marked]):
+        column = made(outputs, plan, {}, 0).column("headers")
+        assert (column.null_count, column.to_pylist()[0]) == (0, [])
+    assert column.to_pylist()[1] == [{"key": "h", "value": b"1"}]

@@ -85,6 +85,21 @@ def test_a_snapshot_takes_the_place_of_deltas_and_old_files_go(
     assert counted(folder, 12)[0][2] == b"13"
 
 
+def test_a_worker_that_goes_on_from_an_older_copy_keeps_no_row_that_was_deleted_before_a_snapshot(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the deltas since: a snapshot tells nothing of the rows that are gone."""
+    monkeypatch.setattr(folders, "LEAST_ENTRIES", 0)
+    folder, held = StateFolder(store, "0/0"), task("tables_inner")
+    kept = folder.restore(Step(0, 0), held.stores, held.restore, held=NOTHING, first=True)
+    results = held.run(0, inputs([("a", "k", "1", 0)], ("a",)))
+    kept = folder.write(Step(0, 0), kept, results.changes, held.stores, {}, held.times.seen)
+    step(folder, "tables_inner", 1, inputs([("a", "k", None, 1), ("a", "j", "2", 2)], ("a",)))
+    assert "0/0/1.0.snap" in names(store)
+    assert folder.restore(Step(2, 0), held.stores, held.restore, held=kept, first=True).step == Step(1, 0)
+    assert sorted(key for each in held.stores.values() for key, _ in each.all()) == ["j"]
+
+
 def test_a_missing_delta_is_an_error_and_never_no_change(store: LocalStore) -> None:
     folder = StateFolder(store, "0/0")
     for batch in range(4):

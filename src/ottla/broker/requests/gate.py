@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.access.login import API_VERSIONS, AUTHENTICATE, HANDSHAKE, OTHER, Login, LoginStage, Mechanism, Stepped
 from ottla.access.mechanisms.base import SlowHash
-from ottla.access.mechanisms.oauthbearer import NAME as OAUTHBEARER
-from ottla.access.mechanisms.oauthbearer import Judge, OauthBearerServer
 from ottla.access.mechanisms.plain import PlainServer
 from ottla.access.mechanisms.scram import HASHES, NUMBERS, ScramServer
 from ottla.broker.requests.call import Call, encode
@@ -38,6 +36,8 @@ _HEAD = Struct(">hhih")
 _SIZE = Struct(">i")
 _NONCE_BYTES = 24
 _KINDS = {API_VERSIONS_KEY: API_VERSIONS, SASL_HANDSHAKE_KEY: HANDSHAKE, SASL_AUTHENTICATE_KEY: AUTHENTICATE}
+
+_NO_SIDES: Mapping[str, Callable[[], ServerSide]] = {}
 
 log = logging.getLogger("ottla.gate")
 
@@ -77,17 +77,15 @@ class Gate:
         self.logged_in = 0
         self.refused = 0
 
-    def login(self, offer: Offer, judge: Judge | None = None) -> GatedLogin:
-        """The beginning of a connection of such a listener; `judge` for one with OAUTHBEARER."""
+    def login(self, offer: Offer, sides: Mapping[str, Callable[[], ServerSide]] = _NO_SIDES) -> GatedLogin:
+        """The beginning of a connection of such a listener; `sides` of mechanisms that ask others than this cluster."""
         mechanisms = {
-            name: Mechanism(self._side(name, offer, judge), offer.reauth_ms.get(name, 0)) for name in offer.mechanisms
+            name: Mechanism(sides.get(name) or self._side(name, offer), offer.reauth_ms.get(name, 0))
+            for name in offer.mechanisms
         }
         return GatedLogin(mechanisms, offer.failed_delay_ms)
 
-    def _side(self, name: str, offer: Offer, judge: Judge | None) -> Callable[[], ServerSide]:
-        if name == OAUTHBEARER:
-            assert judge is not None
-            return lambda: OauthBearerServer(judge)
+    def _side(self, name: str, offer: Offer) -> Callable[[], ServerSide]:
         if name not in HASHES:
             return lambda: PlainServer(offer.users)
         services, number = self._services, next(each for each, known in NUMBERS.items() if known == name)

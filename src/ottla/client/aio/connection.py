@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
-from ottla.client.core.login import ENDLESS, login, shown_token
+from ottla.client.core.login import ENDLESS, LoginSession, login, shown_token
 from ottla.client.errors import (
     BrokerUnreachable,
     ClientError,
@@ -173,10 +173,10 @@ class AsyncConnection:
         story = login(security, where, token)
         answer = None
         while True:
-            try:
-                asked = story.send(answer)
-            except StopIteration as end:
-                self._session = end.value
+            # Kerberos waits for its server.
+            asked = _next(story, answer) if security.tickets is None else await asyncio.to_thread(_next, story, answer)
+            if isinstance(asked, LoginSession):
+                self._session = asked
                 return
             answer = await self.request(asked, 1)
 
@@ -202,3 +202,11 @@ class AsyncConnection:
                 break
             version = min(3, next((each.max_version for each in answer.api_keys if each.api_key == 18), 0))
         raise refused(answer.error_code, f"{where} refused ApiVersions")
+
+
+def _next(story: Generator[Any, Any, LoginSession], answer: Any) -> Any:
+    """The story's next request, or its end; StopIteration cannot be raised out of a thread."""
+    try:
+        return story.send(answer)
+    except StopIteration as end:
+        return end.value

@@ -12,6 +12,7 @@ from collections.abc import Generator
 from typing import Any
 
 from ottla.access.mechanisms.base import ClientSide, PeerRefused
+from ottla.access.mechanisms.gssapi import GssapiClient
 from ottla.access.mechanisms.oauthbearer import OauthBearerClient
 from ottla.access.mechanisms.plain import NAME as PLAIN
 from ottla.access.mechanisms.plain import PlainClient
@@ -22,6 +23,7 @@ from ottla.client.security import Security
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.tls.kerberos import KerberosFault, initiating
 
 _NONCE_BYTES = 24
 _RENEWED_AT, _SPREAD = 0.85, 0.1
@@ -66,9 +68,14 @@ def login(security: Security, where: str, token: Obtained | None) -> Generator[A
     if answer.error_code != ErrorCode.NONE:
         offered = ", ".join(answer.mechanisms) or "none"
         raise refused(answer.error_code, f"{where} does not take {mechanism}; it offers {offered}")
-    side, data = _side(security, where, token), None
+    try:
+        side = _side(security, where, token)
+        data: bytes | None = side.first()
+    except KerberosFault as fault:
+        why = f"{fault}; is there a ticket (klist), and does the broker's principal have this host?"
+        raise refused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"no ticket to log in at {where}", why) from fault
     while True:
-        data = side.first() if data is None else data
+        assert data is not None
         answer = yield SaslAuthenticateRequest(auth_bytes=data)
         if answer.error_code != ErrorCode.NONE:
             hint = " (its log says why)" if token is not None else ""
@@ -89,5 +96,9 @@ def _side(security: Security, where: str, token: Obtained | None) -> ClientSide:
             raise refused(ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {where}", str(fault)) from None
     if security.mechanism == PLAIN:
         return PlainClient(security.user, security.password)
+    if security.tickets is not None:
+        one = security.tickets
+        host = where.rpartition(":")[0].strip("[]")
+        return GssapiClient(initiating(one.service, host, one.principal, one.keytab))
     nonce = base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode().rstrip("=")
     return ScramClient(security.mechanism, security.user, security.password, nonce, token=security.by_token)

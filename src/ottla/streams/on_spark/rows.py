@@ -137,6 +137,8 @@ def _read_headers(column: pa.Array) -> Iterable[Headers]:
 
 
 def _written_headers(headers: Sequence[Headers]) -> pa.Array:
+    """Lists, and empty ones for no headers: for a list that is null Spark looks at all before it in its batch."""
     if not any(headers):
-        return pa.nulls(len(headers), HEADERS)
-    return pa.array([[{"key": k, "value": v} for k, v in row] or None for row in headers], HEADERS)
+        nothing = pa.array([], HEADERS.value_type)
+        return pa.ListArray.from_arrays(pa.array(np.zeros(len(headers) + 1, dtype=np.int32)), nothing, type=HEADERS)
+    return pa.array([[{"key": k, "value": v} for k, v in row] for row in headers], HEADERS)

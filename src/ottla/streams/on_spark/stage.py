@@ -104,7 +104,9 @@ class Stage:
         worker = self._worker()
         application = worker.application
         level = application.plan.levels[self.level]
-        rows = pa.Table.from_batches(list(batches), SCHEMA)
+        rows = pa.Table.from_batches(
+            [pa.RecordBatch.from_arrays(each.columns, schema=SCHEMA) for each in batches], SCHEMA
+        )
         yield from waiting(rows, self.level).to_batches()
         mine = rows.filter(pc.equal(rows.column("level"), pa.scalar(self.level, pa.int32())))
         number = context.partitionId()
@@ -164,7 +166,8 @@ class Stage:
         before = plan.before(part, self.batch, self.level)
         if held is not None and before is not None and held.kept.step == before:
             return held
-        if held is None or held.kept.step is None or held.kept.step >= step:
+        at = held.kept.step if held else None
+        if held is None or at is None or at >= step or at.batch < self.batch - IDLE_BATCHES:
             held = _Held(self._task(worker, [part]), NOTHING)
         first = self.level == plan.first_level(part)
         kept = self._folder(worker, bucket).restore(

@@ -68,8 +68,12 @@ class StateFolder:
         for each in known:
             if each == held.step:
                 break
-            chain.append(names[each][0])
-            if names[each][1]:
+            name, whole = names[each]
+            if whole and held.step is not None:
+                # The rows that are held may be deleted since, and a snapshot has no entries for those.
+                name, whole = name.removesuffix("snap") + "delta", False
+            chain.append(name)
+            if whole:
                 break
         for name in reversed(chain):
             file, parts = unpack(self._bytes(name), stores, name)
