@@ -28,7 +28,7 @@ help:
 	@echo 'make spark-campaign  the exactly-once Spark sink under kill -9; make spark-campaign ARGS="--rows 1000000 --kills 30"'
 	@echo 'make connect-campaign  connectors under kill -9 of workers, broker and databases; ARGS="--kills 40", "--only s3", or "--minutes 15"'
 	@echo 'make mirror-campaign  a mirror under kill -9 of itself and of both brokers; make mirror-campaign ARGS="--kills 60"'
-	@echo 'make streams-campaign  topologies on Spark under kill -9; make streams-campaign ARGS="--kills 20 --records 20000"'
+	@echo 'make streams-campaign  topologies on Spark under kill -9; make streams-campaign ARGS="--besieged --kills 12"'
 	@echo 'make bench   the race against Apache Kafka; make bench ARGS="--quick --only produce"'
 	@echo 'make wheels  wheels for Linux on x86-64 and arm64, with glibc and musl, and the source archive'
 	@echo 'make image   a container image, without a container engine; ARGS="--try" starts it, for root'
