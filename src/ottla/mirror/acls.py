@@ -66,9 +66,9 @@ class MirroredAcls:
 
     def _tell(self, what: str, fault: ApiError) -> None:
         """Log a refusal; one that stays is told once."""
-        text = f"ACLs cannot be {what}: {fault.message}"
-        if fault.code is ErrorCode.SECURITY_DISABLED:
-            log.log(logging.DEBUG if text == self._told else logging.INFO, "%s: %s", self.flow.name, text)
-        elif text != self._told or fault.code not in _UNCHANGED_BY_WAITING:
-            log.warning("%s: %s", self.flow.name, text)
+        text, level = f"ACLs cannot be {what}: {fault.message}", logging.WARNING
+        if fault.code is ErrorCode.SECURITY_DISABLED and not self._known:
+            text, level = f"no ACLs can be {what}, as it has no authorizer", logging.INFO
+        if text != self._told or fault.code not in _UNCHANGED_BY_WAITING:
+            log.log(level, "%s: %s", self.flow.name, text)
         self._told = text
