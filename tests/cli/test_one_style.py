@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from conftest import run_ottla
 
@@ -35,6 +37,20 @@ def test_every_command_has_help_of_one_form_and_names_the_nearest_option(
     first, second = err.splitlines()
     assert first == "ottla: there is no option --hepl; did you mean --help?"
     assert second.startswith(f"usage: ottla {' '.join(place.words)}")
+
+
+@pytest.mark.parametrize("noun", sorted({place.words[0] for place in OWN if len(place.words) > 1}))
+def test_a_noun_lists_each_of_its_verbs_in_one_line(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from ottla.cli.main import main
+
+    with suppress(SystemExit):
+        assert main([noun, "--help"]) == 0
+    shown = capsys.readouterr().out
+    head, _, listed = shown.partition(f"verbs (ottla {noun} VERB --help tells more):\n")
+    assert head.startswith(f"usage: ottla {noun} VERB ...\n\n")
+    lines = listed.splitlines()
+    verbs = [place.words[1] for place in all_places() if place.words[0] == noun and len(place.words) > 1]
+    assert sorted(line.split()[0] for line in lines) == sorted(set(verbs))
 
 
 @pytest.mark.parametrize(

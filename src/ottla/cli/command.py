@@ -204,7 +204,8 @@ def noun(name: str, verbs: Mapping[str, Command], arguments: Sequence[str]) -> i
         out = sys.stdout if arguments else sys.stderr
         width = max(map(len, verbs))
         out.write(f"usage: ottla {name} VERB ...\n\nverbs (ottla {name} VERB --help tells more):\n")
-        out.write("".join(f"  {verb:<{width}}  {command.about}\n" for verb, command in verbs.items()))
+        first_lines = {verb: command.about.partition("\n")[0] for verb, command in verbs.items()}
+        out.write("".join(f"  {verb:<{width}}  {about}\n" for verb, about in first_lines.items()))
         return 0 if arguments else 2
     command = verbs.get(arguments[0])
     if command is None and arguments[0].startswith("-"):
