@@ -157,10 +157,10 @@ def activemq(port: int, name: str, messages: int, batch: int, halfway: Callable[
             told.put(f"error: {frame.body}")
 
     def heard() -> str:
-        said = told.get(timeout=TIMEOUT_S)
-        if said.startswith("error: "):
-            raise RuntimeError(said)
-        return said
+        line = told.get(timeout=TIMEOUT_S)
+        if line.startswith("error: "):
+            raise RuntimeError(line)
+        return line
 
     connection = stomp.Connection12([("127.0.0.1", port)])
     connection.set_listener("", Listener())

@@ -40,12 +40,12 @@ def measure(rig: Rig, contestant: str, *, batch: int, messages: int) -> Figures:
     produced = client.stdout.readline()
     between = broker.cpu_seconds()
     try:
-        rest, said = client.communicate("\n", timeout=CLIENT_SECONDS)
+        rest, output = client.communicate("\n", timeout=CLIENT_SECONDS)
     except subprocess.TimeoutExpired:
         client.kill()
         raise
     if client.returncode:
-        raise RuntimeError(f"the client of {contestant} failed: {said.strip()[-500:]}")
+        raise RuntimeError(f"the client of {contestant} failed: {output.strip()[-500:]}")
     after = broker.cpu_seconds()
     return {
         "produced_per_second": messages / float(produced),

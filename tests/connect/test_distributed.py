@@ -31,7 +31,7 @@ GIVEN = {
         ({"topic.tracking.enable": "maybe"}, "topic.tracking.enable"),
         ({"offset.flush.interval.ms": "soon"}, "offset.flush.interval.ms"), ({"security.protocol": "TLS"}, "PLAINTEXT"),
         ({"ssl.keystore.locaton": "/k"}, r"did you mean ssl\.keystore\.location"),
-        ({"producer.security.protocol": "SASL_SSL"}, r"producer\.sasl\.mechanism must be one of"),
+        ({"producer.security.protocol": "SASL_SSL"}, r"producer\.sasl\.mechanism is GSSAPI where none is given"),
         ({"consumer.security.protocol": "SASL_SSL", "consumer.sasl.mechanism": "PLAIN"}, "a user and a password"),
         ({"listeners.https.ssl.keystore.lokation": "/k"}, r"did you mean ssl\.keystore\.location"),
     ],

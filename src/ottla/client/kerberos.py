@@ -28,18 +28,22 @@ class TicketSource:
 def tickets_of(texts: Mapping[str, str], jaas: Mapping[str, str] | None) -> TicketSource:
     """The source that options name; `jaas` holds those of the login module. ValueError says what is wrong."""
     if find_spec("gssapi") is None:
-        raise ValueError("GSSAPI needs libkrb5-dev and a compiler, then pip install 'ottla[kerberos]'")
-    said = jaas or {}
-    for name in said:
+        raise ValueError("sasl.mechanism=GSSAPI needs libkrb5-dev and a compiler, then pip install 'ottla[kerberos]'")
+    options = jaas or {}
+    for name in options:
         if name not in MODULE_OPTIONS:
             raise ValueError(f"sasl.jaas.config: {name} is no option of Krb5LoginModule{nearest(name, MODULE_OPTIONS)}")
-    service = texts.get(SERVICE) or said.get("serviceName", "")
+    service = texts.get(SERVICE) or options.get("serviceName", "")
     if not service:
-        raise ValueError(f"GSSAPI needs the first part of the brokers' principals: set {SERVICE}, often to kafka")
-    if "ticketCache" in said:
+        raise ValueError(
+            f"sasl.mechanism=GSSAPI needs the first part of the brokers' principals: set {SERVICE}, often to kafka"
+        )
+    if "ticketCache" in options:
         raise ValueError("sasl.jaas.config: ticketCache is not taken: set the environment variable KRB5CCNAME")
-    keytab = said.get("keyTab", "") if jaas is not None else texts.get("sasl.kerberos.keytab", "")
-    principal = said.get("principal", "") if jaas is not None else texts.get("sasl.kerberos.principal", "")
+    keytab = options.get("keyTab", "") if jaas is not None else texts.get("sasl.kerberos.keytab", "")
+    principal = options.get("principal", "") if jaas is not None else texts.get("sasl.kerberos.principal", "")
     if keytab and not principal:
-        raise ValueError("GSSAPI needs the principal whose key the file holds: set sasl.kerberos.principal")
+        raise ValueError(
+            "sasl.mechanism=GSSAPI needs the principal whose key the file holds: set sasl.kerberos.principal"
+        )
     return TicketSource(service, principal, keytab)

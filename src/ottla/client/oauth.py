@@ -98,12 +98,16 @@ class TokenSource:
         return dict(self.numbers)[name]
 
 
-def source_of(texts: Mapping[str, str], jaas: Mapping[str, str] | None, call: Any = None) -> TokenSource:
-    """The source that options name; `jaas` holds those of the login module. ValueError says what is wrong."""
+def refuse_classes(texts: Mapping[str, str]) -> None:
+    """Refuse names of classes that are not Kafka's own; ValueError names the option."""
     for name, known in _CLASSES.items():
         if name in texts and texts[name] not in [_KAFKAS + each for each in known]:
             raise ValueError(f"{name}: no class is loaded here; Kafka's own names are taken: {', '.join(known)}")
-    extensions, said = _extensions(texts, jaas or {}), _from_jaas(jaas or {})
+
+
+def source_of(texts: Mapping[str, str], jaas: Mapping[str, str] | None, call: Any = None) -> TokenSource:
+    """The source that options name; `jaas` holds those of the login module. ValueError says what is wrong."""
+    extensions, options = _extensions(texts, jaas or {}), _from_jaas(jaas or {})
     numbers = tuple((name, _number(texts, name, default)) for name, default in _NUMBERS.items())
     method = texts.get("sasl.oauthbearer.method", "default").strip().lower()
     if method not in ("default", "oidc"):
@@ -126,13 +130,13 @@ def source_of(texts: Mapping[str, str], jaas: Mapping[str, str] | None, call: An
         raise ValueError(why)
     if urlsplit(url).scheme == "file":
         return TokenSource(url=url, extensions=extensions, numbers=numbers)
-    client_id, secret = _first(texts, _ID, said.get("clientId")), _first(texts, _SECRET, said.get("clientSecret"))
+    client_id, secret = _first(texts, _ID, options.get("clientId")), _first(texts, _SECRET, options.get("clientSecret"))
     if not client_id or not secret:
         raise ValueError(f"OAUTHBEARER needs who the client is: set {_ID[0]} and {_SECRET[0]}")
     encoded = texts.get("sasl.oauthbearer.header.urlencode", "false").strip().lower()
     if encoded not in ("true", "false"):
         raise ValueError(f"sasl.oauthbearer.header.urlencode must be true or false, not {encoded}")
-    return TokenSource(url, client_id, secret, _first(texts, _SCOPE, said.get("scope")), extensions=extensions,
+    return TokenSource(url, client_id, secret, _first(texts, _SCOPE, options.get("scope")), extensions=extensions,
                        url_encoded=encoded == "true", numbers=numbers)  # fmt: skip
 
 

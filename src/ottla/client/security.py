@@ -98,6 +98,7 @@ def security_of(properties: Mapping[str, Any]) -> Security:
         if theirs in texts:
             texts.setdefault(name, texts[theirs])
     _refuse_unknown(texts)
+    oauth.refuse_classes(texts)
     protocol = texts.get("security.protocol", "PLAINTEXT").strip().upper()
     if protocol not in PROTOCOLS:
         raise ValueError(f"security.protocol must be one of {', '.join(PROTOCOLS)}, not {protocol}")
@@ -115,8 +116,17 @@ def security_of(properties: Mapping[str, Any]) -> Security:
     if call is not None:
         raise ValueError(f"{oauth.CALLBACK} is for sasl.mechanism={OAUTHBEARER}, not for {mechanism}")
     if mechanism == GSSAPI:
-        return Security(protocol, tls, mechanism, tickets=kerberos.tickets_of(texts, jaas))
+        return Security(protocol, tls, mechanism, tickets=_tickets(texts, jaas))
     return Security(protocol, tls, mechanism, *_credentials(texts, jaas, mechanism))
+
+
+def _tickets(texts: Mapping[str, str], jaas: Mapping[str, str] | None) -> kerberos.TicketSource:
+    try:
+        return kerberos.tickets_of(texts, jaas)
+    except ValueError as fault:
+        if "sasl.mechanism" in texts or "sasl.mechanisms" in texts:
+            raise
+        raise ValueError(f"sasl.mechanism is GSSAPI where none is given, as in Kafka: {fault}") from None
 
 
 def _refuse_unknown(texts: Mapping[str, str]) -> None:

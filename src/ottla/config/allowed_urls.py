@@ -19,13 +19,13 @@ _SCHEMES = ("https", "http", "file")
 
 def allowed_urls(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
     """The URLs in OTTLA_ALLOWED_URLS, and in Kafka's property in KAFKA_OPTS; each comma-separated."""
-    said = [environment.get(VARIABLE, "")]
+    texts = [environment.get(VARIABLE, "")]
     try:
         words = shlex.split(environment.get("KAFKA_OPTS", ""))
     except ValueError:
         words = []  # a quote is not closed: nothing in it is allowed
-    said += [word.partition("=")[2] for word in words if word.startswith(f"-D{PROPERTY}=")]
-    return frozenset(url.strip() for text in said for url in text.split(",") if url.strip())
+    texts += [word.partition("=")[2] for word in words if word.startswith(f"-D{PROPERTY}=")]
+    return frozenset(url.strip() for text in texts for url in text.split(",") if url.strip())
 
 
 def url_refusal(option: str, url: str, environment: Mapping[str, str] = os.environ) -> str | None:

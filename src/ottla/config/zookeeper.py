@@ -64,7 +64,7 @@ def zookeeper_tls(texts: Mapping[str, str]) -> tuple[TlsSettings | None, list[st
     """
     own = {name: text for name, text in texts.items() if name in ZookeeperConfig.BY_NAME}
     if not ZookeeperConfig.of_texts(own).zookeeper_ssl_client_enable:
-        said = [name for name in own if name != "zookeeper.ssl.client.enable"]
-        return None, [f"{said[0]} has no effect without zookeeper.ssl.client.enable=true"] if said else []
+        given = [name for name in own if name != "zookeeper.ssl.client.enable"]
+        return None, [f"{given[0]} has no effect without zookeeper.ssl.client.enable=true"] if given else []
     settings, problems = tls_settings({name.removeprefix(_PREFIX): text for name, text in own.items()})
     return settings, [f"{_PREFIX}{problem}" for problem in problems]

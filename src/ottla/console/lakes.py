@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.client.model import EARLIEST, LATEST, OffsetAtTime
 from ottla.console.desk import Desk
 from ottla.console.view import PageQuery, View
-from ottla.kernel.ids import TopicPartition
+from ottla.kernel.ids import TopicId, TopicPartition
 from ottla.stores.base import LakeRefused
 from ottla.web.exchange import HttpError, Request, Response
 
@@ -73,7 +73,8 @@ async def _ends(desk: Desk, history: History) -> Ends:
     )
     earliest, latest = _offsets(first), _offsets(last)
     gone = {place.topic for place in places if place not in earliest or place not in latest}
-    return Ends(asked_us, _without(gone, earliest), _without(gone, latest))
+    topic_ids = {view.name: TopicId(view.topic_id) for view in led if view.name not in gone}
+    return Ends(asked_us, _without(gone, earliest), _without(gone, latest), topic_ids)
 
 
 def _without(gone: set[str], offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

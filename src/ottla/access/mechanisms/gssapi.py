@@ -80,12 +80,12 @@ class GssapiServer:
         self._offered = True
         return context.wrap(_NO_LAYER)
 
-    def _chosen(self, context: GssContext, said: bytes) -> Proved:
+    def _chosen(self, context: GssContext, choice: bytes) -> Proved:
         """The end, with the layer that the client chose.
 
         The name that it asks for behind that counts for nothing, as in Kafka: kafka-python puts the service's there.
         """
-        if len(said) < 4 or said[:1] != _NO_LAYER[:1]:
+        if len(choice) < 4 or choice[:1] != _NO_LAYER[:1]:
             raise PeerRefused(f"{NAME}: the client asks for a security layer, and none is offered")
         principal = context.initiator
         user = self._short_name(principal)

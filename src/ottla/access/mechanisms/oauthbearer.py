@@ -79,8 +79,8 @@ class OauthBearerClient:
         for key, value in (extensions or {}).items():
             if key == "auth" or not _KEY.fullmatch(key) or not _VALUE.fullmatch(value):
                 raise ValueError(f"{NAME}: extension {key!r} must have a name of letters, and a value in ASCII")
-        said = "".join(f"{key}={value}{_SEPARATOR}" for key, value in (extensions or {}).items())
-        self._message = f"n,,{_SEPARATOR}auth=Bearer {token}{_SEPARATOR}{said}{_SEPARATOR}".encode()
+        suffix = "".join(f"{key}={value}{_SEPARATOR}" for key, value in (extensions or {}).items())
+        self._message = f"n,,{_SEPARATOR}auth=Bearer {token}{_SEPARATOR}{suffix}{_SEPARATOR}".encode()
         self._refused = ""
 
     def first(self) -> bytes:
@@ -93,8 +93,8 @@ class OauthBearerClient:
         if self._refused:
             raise PeerRefused(f"{NAME}: the broker goes on after it refused the token: {self._refused}")
         try:
-            said = json.loads(data)
-            self._refused = str(said["status"])
+            verdict = json.loads(data)
+            self._refused = str(verdict["status"])
         except (ValueError, TypeError, KeyError, RecursionError):
             raise PeerRefused(f"{NAME}: the broker's answer is none of the mechanism") from None
         return _SEPARATOR.encode()

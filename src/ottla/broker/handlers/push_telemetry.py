@@ -26,12 +26,12 @@ async def handle(call: Call, request: PushTelemetryRequest) -> PushTelemetryResp
     node = call.node
     telemetry = node.telemetry
     telemetry.subscribe(node.metadata.configs)
-    said = (request.subscription_id, request.compression_type, len(request.metrics))
+    pushed = (request.subscription_id, request.compression_type, len(request.metrics))
     allowed = telemetry.may_push(
         request.client_instance_id,
         about(call.connection),
         node.clock.mono_ms(),
-        said,
+        pushed,
         node.config.telemetry_max_bytes,
         terminating=request.terminating,
     )

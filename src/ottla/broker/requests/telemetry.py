@@ -105,14 +105,14 @@ class Telemetry:
         return one.subscribed
 
     def may_push(
-        self, instance_id: bytes, about: Mapping[str, str], now_ms: int, said: tuple[int, int, int], most_bytes: int,
+        self, instance_id: bytes, about: Mapping[str, str], now_ms: int, pushed: tuple[int, int, int], most_bytes: int,
         *, terminating: bool,
     ) -> ClientSubscription | ApiError:  # fmt: skip
-        """The metrics that a client may push. `said`: its subscription's id, its codec, the number of bytes."""
+        """The metrics that a client may push. `pushed`: its subscription's id, its codec, the number of bytes."""
         if instance_id in _RESERVED:
             return ApiError(ErrorCode.INVALID_REQUEST, "The client instance id is none that a broker has given.")
         one = self._instance(instance_id, about, now_ms)
-        error = self._push_refused(one, now_ms, said, most_bytes, terminating=terminating)
+        error = self._push_refused(one, now_ms, pushed, most_bytes, terminating=terminating)
         one.terminating = one.terminating or terminating
         one.error = error
         return one.subscribed if error is ErrorCode.NONE else ApiError(error)
@@ -123,9 +123,9 @@ class Telemetry:
 
     @staticmethod
     def _push_refused(
-        one: _Instance, now_ms: int, said: tuple[int, int, int], most_bytes: int, *, terminating: bool
+        one: _Instance, now_ms: int, pushed: tuple[int, int, int], most_bytes: int, *, terminating: bool
     ) -> ErrorCode:
-        subscription_id, codec, count = said
+        subscription_id, codec, count = pushed
         if one.terminating:
             return ErrorCode.INVALID_REQUEST
         before, asked = one.pushed_ms, one.asked_ms
