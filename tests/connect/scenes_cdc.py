@@ -10,7 +10,7 @@ import sys
 import time
 
 import psycopg
-from tests.connect.plugins.capture.scenario import ask
+from tests.connect.plugins.capture.scenario import ask, drop_slots
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 TABLE = """CREATE TABLE public.item (id int PRIMARY KEY, n int NOT NULL, small text, big text, at timestamptz,
@@ -144,10 +144,7 @@ def removed(server, pipeline):
     """End the worker, drop the slot and both databases."""
     if pipeline.process is not None and pipeline.process.poll() is None:
         pipeline.kill()
-    slots = "FROM pg_replication_slots WHERE database = current_database()"
-    while ask(pipeline.here, f"SELECT 1 {slots} AND active"):
-        time.sleep(0.05)
-    ask(pipeline.here, f"SELECT pg_drop_replication_slot(slot_name) {slots}")
+    drop_slots(pipeline.here)
     for each in "ab":
         ask(server.database(), f"DROP DATABASE {pipeline.name}_{each} WITH (FORCE)")
 

@@ -7,6 +7,7 @@ import asyncio
 import gzip
 import json
 import re
+import time
 from pathlib import Path
 
 import psycopg
@@ -63,6 +64,14 @@ def ask(database, *statements):
         for each in statements:
             cursor = connection.execute(each)
         return cursor.fetchall() if cursor.description else []
+
+
+def drop_slots(database):
+    """Drop the database's slots, once the sessions that read them have ended: the server may learn of that later."""
+    slots = "FROM pg_replication_slots WHERE database = current_database()"
+    while ask(database, f"SELECT 1 {slots} AND active"):
+        time.sleep(0.05)
+    ask(database, f"SELECT pg_drop_replication_slot(slot_name) {slots}")
 
 
 def run_file(database, name):

@@ -4,7 +4,7 @@ import asyncio
 import re
 
 import pytest
-from tests.connect.plugins.capture.scenario import ask, differences, events_of_ours, recorded, run_file
+from tests.connect.plugins.capture.scenario import ask, differences, drop_slots, events_of_ours, recorded, run_file
 
 ON_PURPOSE = {
     # With a replica identity that is not the primary key, a deletion does not tell the primary key: Debezium writes 0.
@@ -33,8 +33,7 @@ ON_PURPOSE = {
 def database(postgres_server):
     ask(postgres_server.database(), "DROP DATABASE IF EXISTS captured", "CREATE DATABASE captured")
     yield postgres_server.database("captured")
-    slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'captured'"
-    ask(postgres_server.database("captured"), slots)
+    drop_slots(postgres_server.database("captured"))
     ask(postgres_server.database(), "DROP DATABASE captured WITH (FORCE)")
 
 

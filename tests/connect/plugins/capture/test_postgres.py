@@ -4,7 +4,7 @@ import asyncio
 
 import psycopg
 import pytest
-from tests.connect.plugins.capture.scenario import Kept, ask, task_of
+from tests.connect.plugins.capture.scenario import Kept, ask, drop_slots, task_of
 
 from ottla.connect.errors import ConfigException, ConnectException, RetriableException
 from ottla.connect.records import PassedPlace
@@ -18,7 +18,7 @@ def database(postgres_server):
         found, "CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t SELECT n, 'v' FROM generate_series(1, 5) n"
     )
     yield found
-    ask(found, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'begun'")
+    drop_slots(found)
     ask(postgres_server.database(), "DROP DATABASE begun WITH (FORCE)")
 
 
@@ -139,7 +139,7 @@ def test_a_lost_slot_is_told_and_a_slot_can_go_with_its_connector(database):
         assert slot(database) is None
         async with Running(database, last.source_offset, snapshot_mode="when_needed") as again:
             assert len(await again.records(5)) == 5
-        ask(database, "SELECT pg_drop_replication_slot('begun')")
+        drop_slots(database)
         async with Running(database, last.source_offset):
             pass
 
