@@ -36,6 +36,8 @@ class Rule:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
+    """Connections that wait to be accepted. Five are usual, and the kernel drops others while the process is busy."""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a broken connection: clients are killed."""
