@@ -1,4 +1,4 @@
-"""ListenerLimits how many connections there may be, and how fast new ones come, as Kafka's ConnectionQuotas does. Pure.
+"""Limits how many connections there may be, and how fast new ones come, as Kafka's ConnectionQuotas does. Pure.
 
 Unlike Apache Kafka, which leaves them in the backlog, connections above `max.connections` are closed.
 """
@@ -35,7 +35,7 @@ class RefusedConnection(NamedTuple):
 
 
 class ConnectionLimits:
-    """Counts the connections of all listeners. ListenerLimits are asked for at each connection, as they may change."""
+    """Counts the connections of all listeners. Their limits are asked for at each connection, as they may change."""
 
     def __init__(
         self,
