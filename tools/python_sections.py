@@ -87,7 +87,7 @@ SECTIONS = (
         "Values that calls take and return.",
         "ConsumedRecord GroupMetadata OffsetAtTime Broker TopicView PartitionView Destination Fetched "
         "AbortedRange Produced ProducerIdentity EARLIEST LATEST MAX_TIMESTAMP Header "
-        "ottla.client.consume.consuming:Listener",
+        "ottla.client.consume.group:Listener",
     ),
     Section(
         "ottla.client.admin",

@@ -5,21 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.client.consume.members import PLACE, a_member
 from tests.client.stories import VirtualTime
 
 from ottla.client.consume.consuming import ConsumerCore
-from ottla.client.consume.group_protocol import encode_assignment
+from ottla.client.consume.group import GroupMember
 from ottla.client.consume.settings import ConsumerSettings
 from ottla.client.core.effects import Ask
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import BrokerUnreachable, ClientError, RequestTimedOut
 from ottla.client.model import ClientSettings
-from ottla.kernel.ids import TopicPartition
 from ottla.messages.find_coordinator import FindCoordinatorRequest
-from ottla.messages.join_group import JoinGroupResponse
-from ottla.messages.sync_group import SyncGroupResponse
-
-PLACE = TopicPartition("t", 0)
 
 
 class Brokers(VirtualTime):
@@ -39,23 +35,17 @@ class Brokers(VirtualTime):
         return RequestTimedOut("no answer")
 
 
-def a_member(brokers: Brokers) -> ConsumerCore:
-    core = ConsumerCore(ClusterPlan("b:1", ClientSettings(), lambda: brokers.time), ConsumerSettings("g"))
-    core.subscribe(["t"], on_revoke=lambda _: brokers.run(core.commit()))
-    member = core.membership
-    assert member is not None
-    member.join_request(["t"], [], "")
-    member.joined(JoinGroupResponse(generation_id=3, protocol_name="range", leader="you", member_id="me"))
-    member.synced(SyncGroupResponse(assignment=encode_assignment([PLACE])), now_ms=0)
-    core.fetcher.assign({PLACE})
-    core.fetcher.readings[PLACE].seek(5)
-    return core
+def a_committing_member(brokers: Brokers) -> tuple[ConsumerCore, GroupMember]:
+    """A member whose listener commits when its partitions are revoked."""
+    core, member = a_member(lambda: brokers.time)
+    member.on_revoke = lambda _: brokers.run(core.commit())
+    return core, member
 
 
 @pytest.mark.parametrize("hang", [False, True])
 def test_a_consumer_whose_brokers_are_gone_closes_in_its_time(hang: bool) -> None:
     brokers = Brokers(hang=hang)
-    core = a_member(brokers)
+    core, _ = a_committing_member(brokers)
     with pytest.raises(RequestTimedOut):  # of the commit in the listener
         brokers.run(core.close(2_000))
     assert brokers.time <= 2_000
@@ -65,8 +55,8 @@ def test_a_consumer_whose_brokers_are_gone_closes_in_its_time(hang: bool) -> Non
 
 def test_a_closed_consumer_does_not_join_its_group_again() -> None:
     brokers = Brokers(hang=False)
-    core = a_member(brokers)
-    core.on_revoke = lambda _: None
+    core, member = a_committing_member(brokers)
+    member.on_revoke = lambda _: None
     brokers.run(core.close(0))
     brokers.asked.clear()
     for story in (core.poll(0), core.commit(), core.position(PLACE)):

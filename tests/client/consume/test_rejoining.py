@@ -73,7 +73,7 @@ class Group(VirtualTime):
         self.told: list[tuple[str, list[TopicPartition]]] = []
         plan = ClusterPlan("b:1", ClientSettings(), lambda: self.time)
         self.core = ConsumerCore(plan, ConsumerSettings("g", assignors=(assignor,), **settings))
-        self.core.subscribe(
+        self.member = self.core.subscribe(
             ["t"],
             on_assign=lambda given: self.told.append(("assigned", given)),
             on_revoke=lambda taken: self.told.append(("revoked", taken)),
@@ -82,8 +82,7 @@ class Group(VirtualTime):
 
     def join(self) -> None:
         self.run(self.core.poll(0))
-        assert self.core.membership is not None
-        assert self.core.membership.standing is MemberStanding.MEMBER
+        assert self.member.membership.standing is MemberStanding.MEMBER
         self.told.clear()
 
     def poll(self) -> None:
@@ -145,8 +144,7 @@ def test_what_a_new_membership_brings_is_kept_where_the_commit_before_showed_tha
     """It once was dropped with the next poll, and nobody read these partitions until the group rebalanced again."""
     group = Group()
     group.join()
-    assert group.core.membership is not None
-    group.core.membership.rejoin()
+    group.member.membership.rejoin()
     group.codes[OffsetCommitResponse] = [ErrorCode.UNKNOWN_MEMBER_ID]
     for _ in range(3):
         group.poll()
@@ -162,8 +160,7 @@ def test_the_leader_of_a_group_assigns_new_partitions_of_a_topic_that_only_other
     group.join()
     assert group.shared["another"] == (TopicPartition("u", 0),)
     counts["u"] = 3
-    assert group.core.membership is not None
-    group.core.membership.rejoin()  # the other member has seen it, and joins
+    group.member.membership.rejoin()  # the other member has seen it, and joins
     group.poll()
     assert len(group.shared["another"]) == 3
 
@@ -172,8 +169,7 @@ def test_a_cooperative_member_that_was_removed_before_it_synced_starts_from_what
     group = Group(COOPERATIVE_STICKY)
     group.join()
     assert [reading.position for reading in group.core.fetcher.readings.values()] == [5, 5]
-    assert group.core.membership is not None
-    group.core.membership.rejoin()
+    group.member.membership.rejoin()
     group.codes[SyncGroupResponse] = [ErrorCode.UNKNOWN_MEMBER_ID]
     group.committed = 9
     group.poll()
@@ -194,7 +190,7 @@ def test_a_topic_of_a_pattern_that_is_deleted_is_given_up_soon() -> None:
     group.time += 1_000
     group.poll()
     assert group.generation == generation + 1
-    assert group.core.wanted.names == []
+    assert group.member.wanted.names == []
 
 
 def test_a_topic_that_can_never_be_read_is_an_error() -> None:

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, TypeVar
 
 from ottla.client.aio.cluster import Cluster
-from ottla.client.consume.consuming import ConsumerCore, Listener
+from ottla.client.consume.consuming import ConsumerCore
+from ottla.client.consume.group import GroupMember, Listener
 from ottla.client.consume.settings import ConsumerSettings, settings_from
 from ottla.client.core.effects import ClientStory
 from ottla.client.errors import ClientError
@@ -80,9 +81,9 @@ class Consumer(ConsumerCalls, Awaited):
         Call it where an event loop runs: a task begins to send heartbeats, and the next `poll` joins the group.
         Listeners are plain functions, called as by `ottla.client.Consumer`. Raises ValueError without a `group_id`.
         """
-        self.core.subscribe(topics, on_assign, on_revoke, on_lost)
+        member = self.core.subscribe(topics, on_assign, on_revoke, on_lost)
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._beat())
+            self._task = asyncio.get_running_loop().create_task(self._beat(member))
 
     @keywords
     async def close(self, timeout_ms: float = 30_000) -> None:
@@ -105,11 +106,11 @@ class Consumer(ConsumerCalls, Awaited):
     async def _run(self, story: ClientStory[T]) -> T:
         return await self.cluster.run(story)
 
-    async def _beat(self) -> None:
+    async def _beat(self, member: GroupMember) -> None:
         """The heartbeat task; a failed heartbeat is tried again, the session timeout judges."""
         while True:
             try:
-                wait_ms = await self.cluster.run(self.core.heartbeat())
+                wait_ms = await self.cluster.run(member.heartbeat())
             except (ClientError, ApiError):
                 wait_ms = 1_000.0
             await asyncio.sleep(max(wait_ms, 10.0) / 1000)

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from ottla.client.blocking.cluster import Cluster, Driver
 from ottla.client.blocking.sockets import now_ms
-from ottla.client.consume.consuming import ConsumerCore, Listener
+from ottla.client.consume.consuming import ConsumerCore
+from ottla.client.consume.group import GroupMember, Listener
 from ottla.client.consume.settings import ConsumerSettings, settings_from
 from ottla.client.core.effects import ClientStory
 from ottla.client.errors import ClientError
@@ -82,9 +83,9 @@ class Consumer(ConsumerCalls, Blocking):
         all the same.
         A second call replaces the first. Raises ValueError without a `group_id`, and for text or no topics at all.
         """
-        self.core.subscribe(topics, on_assign, on_revoke, on_lost)
+        member = self.core.subscribe(topics, on_assign, on_revoke, on_lost)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._beat, name="ottla-heartbeat", daemon=True)
+            self._thread = threading.Thread(target=self._beat, args=(member,), name="ottla-heartbeat", daemon=True)
             self._thread.start()
 
     @keywords
@@ -110,11 +111,11 @@ class Consumer(ConsumerCalls, Blocking):
     def _run(self, story: ClientStory[T]) -> T:
         return self.cluster.run(story)
 
-    def _beat(self) -> None:
+    def _beat(self, member: GroupMember) -> None:
         """The heartbeat thread; a failed heartbeat is tried again, the session timeout judges."""
         while not self._closed.is_set():
             try:
-                wait_ms = self._heartbeats.run(self.core.heartbeat())
+                wait_ms = self._heartbeats.run(member.heartbeat())
             except (ClientError, ApiError):
                 wait_ms = 1_000.0
             self._closed.wait(max(wait_ms, 10.0) / 1000)

@@ -1,6 +1,6 @@
 """One member of a classic group: when to join, sync and heartbeat, and what each answer means. Pure.
 
-Comes from `consuming`, which sends the requests made here and feeds the answers back.
+Comes from `group`, which sends the requests made here and feeds the answers back.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class ConsumerCalls:
     @property
     def group_metadata(self) -> GroupMetadata:
         """The group and this member of it, for `Producer.send_offsets_to_transaction`; ValueError without a group."""
-        return self.core.group_metadata
+        return self.core.require_member("group_metadata").metadata
 
     @keywords
     def assign(self, partitions: Collection[TopicPartition]) -> None:
@@ -134,7 +134,8 @@ class ConsumerCalls:
         Raises ValueError without a `group_id`.
         """
         self.core.require_open()
-        return await offsets.committed_offsets(self.core.plan, self.core.group, partitions)
+        member = self.core.require_member("committed")
+        return await offsets.committed_offsets(self.core.plan, member.group_id, partitions)
 
     @call
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAtTime]:
