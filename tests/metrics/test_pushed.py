@@ -6,7 +6,7 @@ import pytest
 from tests.metrics.otlp_building import gauge, pair, part, pushed, sums, varint
 
 from ottla.metrics.exposition import render
-from ottla.metrics.otlp import MOST_FIELDS, BadOtlp, Point, read_metrics
+from ottla.metrics.otlp import MOST_FIELDS, MOST_NAME_BYTES, BadOtlp, Point, read_metrics
 from ottla.metrics.pushed import MOST_CLIENTS, MOST_NAMES, MOST_POINTS, MOST_POINTS_IN_ALL, PushedMetrics
 
 ABOUT = ("app", "librdkafka 2.11", "127.0.0.1")
@@ -43,6 +43,24 @@ def test_what_is_no_otlp_is_refused(content: bytes) -> None:
 def test_more_fields_than_a_turn_may_take_are_refused() -> None:
     with pytest.raises(BadOtlp, match="fields"):
         read_metrics(memoryview(b"\x08\x00" * (MOST_FIELDS + 1)))
+
+
+def test_attributes_of_a_resource_count_for_each_of_its_points() -> None:
+    about = b"".join(pair(1, str(number), part(1, b"v")) for number in range(1000))
+    assert len(read_metrics(pushed(*[gauge("x", 1)] * 50, resource=about)).points) == 50
+    with pytest.raises(BadOtlp, match="fields"):
+        read_metrics(pushed(*[gauge("x", 1)] * 100, resource=about))
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_names_longer_than_the_bound_are_refused(longer: int) -> None:
+    name = "n" * (MOST_NAME_BYTES + longer)
+    for content in pushed(gauge(name, 1)), pushed(gauge("x", 1, pair(7, name, b""))):
+        if not longer:
+            assert len(read_metrics(content).points) == 1
+            continue
+        with pytest.raises(BadOtlp, match=f"a name of {len(name)} bytes"):
+            read_metrics(content)
 
 
 def point(name: str, value: float, *, delta: bool = False, **labels: str) -> Point:

@@ -12,7 +12,12 @@ from struct import Struct
 from typing import NamedTuple
 
 MOST_FIELDS = 100_000
-"""The most fields of one push: reading them takes less than a turn of the loop may."""
+"""The most fields of one push: reading them takes less than a turn of the loop may.
+
+The attributes of a resource count again for each of its points, which get them all.
+"""
+MOST_NAME_BYTES = 1024
+"""A metric or an attribute with a longer name is refused: each of its points takes time for the name."""
 _DELTA = 1
 _DOUBLE, _INT64 = Struct("<d"), Struct("<q")
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -46,13 +51,17 @@ class _Reader:
     def __init__(self) -> None:
         self._left = MOST_FIELDS
 
+    def spend(self, fields: int) -> None:
+        """Count fields."""
+        self._left -= fields
+        if self._left < 0:
+            raise BadOtlp(f"more than {MOST_FIELDS} fields")
+
     def fields(self, view: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
         """(number, type, content) of each field of a message."""
         at, end = 0, len(view)
         while at < end:
-            self._left -= 1
-            if self._left < 0:
-                raise BadOtlp(f"more than {MOST_FIELDS} fields")
+            self.spend(1)
             tag, at = _varint(view, at)
             kind = tag & 7
             if kind == _VARINT:
@@ -82,7 +91,7 @@ class _Reader:
             for found, kind, content in self.fields(pair):
                 if kind == _BYTES and isinstance(content, memoryview):
                     if found == 1:
-                        key = _text(content)
+                        key = _name(content)
                     elif found == 2:
                         value = self._any_value(content)
             yield key, value
@@ -113,7 +122,7 @@ def _read_metric(reader: _Reader, metric: memoryview, about: list[tuple[str, str
     name, held = "", []
     for number, kind, content in reader.fields(metric):
         if number == 1 and isinstance(content, memoryview):
-            name = _text(content)
+            name = _name(content)
         elif number in (5, 7) and isinstance(content, memoryview):
             held.append((number == 7, content))
         elif number in (9, 10, 11) and kind == _BYTES:
@@ -129,6 +138,7 @@ def _read_metric(reader: _Reader, metric: memoryview, about: list[tuple[str, str
             if value is None:
                 pushed.left_out += 1
             else:
+                reader.spend(len(about))
                 attributes = dict(about) | dict(reader.attributes(point, 7))
                 pushed.points.append(Point(name, tuple(sorted(attributes.items())), value, counts, delta))
 
@@ -154,6 +164,12 @@ def _varint(view: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+
+
+def _name(view: memoryview) -> str:
+    if len(view) > MOST_NAME_BYTES:
+        raise BadOtlp(f"a name of {len(view)} bytes; {MOST_NAME_BYTES} are the most")
+    return _text(view)
 
 
 def _text(view: memoryview) -> str:
