@@ -7,7 +7,14 @@ from tests.metrics.otlp_building import gauge, pair, part, pushed, sums, varint
 
 from ottla.metrics.exposition import render
 from ottla.metrics.otlp import MOST_FIELDS, MOST_NAME_BYTES, BadOtlp, Point, read_metrics
-from ottla.metrics.pushed import MOST_CLIENTS, MOST_NAMES, MOST_POINTS, MOST_POINTS_IN_ALL, PushedMetrics
+from ottla.metrics.pushed import (
+    MOST_CLIENTS,
+    MOST_LABELS,
+    MOST_NAMES,
+    MOST_POINTS,
+    MOST_POINTS_IN_ALL,
+    PushedMetrics,
+)
 
 ABOUT = ("app", "librdkafka 2.11", "127.0.0.1")
 
@@ -117,3 +124,13 @@ def test_all_clients_together_show_no_more_points_and_names_than_the_bounds() ->
         held.forget(str(client))
     held.take("more", ABOUT, [point(f"z.{n}", 1) for n in range(MOST_POINTS)], [""])
     assert len({sample.metric.name for sample in held.samples()}) == MOST_NAMES
+
+
+def test_a_metric_is_shown_with_no_more_labels_than_the_bound() -> None:
+    held = PushedMetrics()
+    held.take("id", ABOUT, [point("x", 1, **{f"label{n}": "v"}) for n in range(MOST_LABELS + 5)], [""])
+    held.take("other", ABOUT, [point("x", 1, **{f"of_another{n}": "v" for n in range(MOST_LABELS)})], [""])
+    assert (len(list(held.samples())), held.left_out) == (MOST_LABELS, 6)
+    held.forget("id")
+    held.take("other", ABOUT, [point("x", 1, **{f"of_another{n}": "v" for n in range(MOST_LABELS)})], [""])
+    assert (len(list(held.samples())), held.left_out) == (1, 6)

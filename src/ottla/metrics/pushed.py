@@ -1,4 +1,4 @@
-"""The metrics that clients have pushed, as samples of /metrics. Pure; bounded in clients, points and label lengths."""
+"""The metrics that clients have pushed, as samples of /metrics. Pure, and bounded in clients, points and labels."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ MOST_POINTS = 1000
 MOST_POINTS_IN_ALL = 20_000
 MOST_NAMES = 2000
 """The most metrics of all clients together."""
+MOST_LABELS = 20
+"""The most labels of a metric, of all its points together: each point is shown with all of them."""
 _LONGEST = 200
 _PREFIX = "kafka_client_"
 _NOT_IN_NAMES = re.compile("[^a-zA-Z0-9_]")
@@ -31,6 +33,8 @@ class PushedMetrics:
         self._count = 0
         self._names: Counter[str] = Counter()
         """The number of points by name."""
+        self._labels: dict[str, frozenset[str]] = {}
+        """The labels by name."""
         self.left_out = 0
         """Points that were pushed and are not shown: not asked for, no finite number, or above the bounds."""
 
@@ -46,27 +50,38 @@ class PushedMetrics:
         labels = (instance, *(each[:_LONGEST] for each in about))
         values = self._clients.get(instance, (labels, {}))[1]
         for point in points:
-            key = (_name(point.name), point.counts, tuple((_label(k), v[:_LONGEST]) for k, v in point.attributes))
-            is_new = key not in values
-            if (
-                not point.name.startswith(prefixes)
-                or not isfinite(point.value)
-                or (is_new and (len(values) >= MOST_POINTS or self._count >= MOST_POINTS_IN_ALL))
-                or (key[0] not in self._names and len(self._names) >= MOST_NAMES)
-            ):
+            if not point.name.startswith(prefixes) or not isfinite(point.value):
                 self.left_out += 1
                 continue
-            if is_new:
+            key = (_name(point.name), point.counts, tuple((_label(k), v[:_LONGEST]) for k, v in point.attributes))
+            if key not in values:
+                if len(values) >= MOST_POINTS or not self._has_room(key):
+                    self.left_out += 1
+                    continue
                 self._count += 1
                 self._names[key[0]] += 1
+                self._labels[key[0]] = self._labels_with(key)
             values[key] = point.value + (values.get(key, 0.0) if point.delta else 0.0)
         self._clients[instance] = (labels, values)
+
+    def _has_room(self, key: _Key) -> bool:
+        """True if one more point is within the bounds of all clients together."""
+        return (
+            self._count < MOST_POINTS_IN_ALL
+            and (key[0] in self._names or len(self._names) < MOST_NAMES)
+            and len(self._labels_with(key)) <= MOST_LABELS
+        )
+
+    def _labels_with(self, key: _Key) -> frozenset[str]:
+        """The labels of a metric with those of one more point."""
+        return self._labels.get(key[0], frozenset()).union(label for label, _ in key[2])
 
     def forget(self, instance: str) -> None:
         _, values = self._clients.pop(instance, ((), {}))
         self._count -= len(values)
         self._names.subtract(key[0] for key in values)
         self._names = +self._names
+        self._labels = {name: self._labels[name] for name in self._names}
 
     def samples(self) -> Iterator[Sample]:
         """The values of all clients, one family for each name, with the labels of all its points."""
@@ -75,7 +90,7 @@ class PushedMetrics:
             for key, value in values.items():
                 families.setdefault(key[0], []).append((labels, key, value))
         for name, members in sorted(families.items()):
-            more = tuple(sorted({label for _, (_, _, pairs), _ in members for label, _ in pairs}))
+            more = tuple(sorted(self._labels[name]))
             kind = "counter" if all(counts for _, (_, counts, _), _ in members) else "gauge"
             metric = Metric(name, kind, "Pushed by clients (`kafka-client-metrics`).", (*_OF_CLIENT, *more))
             shown: dict[tuple[str, ...], float] = {}
