@@ -128,6 +128,20 @@ def test_a_provider_that_does_not_answer_delays_nobody_whose_key_is_known() -> N
     assert world.asked == 2
 
 
+def test_old_keys_are_good_while_a_provider_that_does_not_answer_is_asked_for_newer_ones() -> None:
+    world = World()
+    assert world.takes(world.provider.token())
+    world.now_s += 3601
+    world.gate = threading.Event()
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            login = pool.submit(world.takes, world.provider.token())
+            assert login.result(20), "the provider has not answered yet"
+            assert world.asked == 2
+    finally:
+        world.gate.set()
+
+
 def test_a_file_of_keys_is_read_at_the_start_or_there_is_none(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
     settings = SETTINGS._replace(jwks_url=f"file://{path}")

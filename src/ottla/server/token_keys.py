@@ -1,7 +1,7 @@
 """The keys of an identity provider, fetched and kept: `judge` looks at a token, in a thread.
 
 Keys are fetched at the start, at the first login after they have become old, and for a token by a key that is not among
-them. A provider that does not answer never delays tokens whose key is at hand.
+them. A provider that does not answer delays a token whose key is at hand by a second at the most.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from ottla.web.fetch import FetchFailed, fetched
 UNKNOWN_EVERY_S = 10.0
 """Keys are not asked for oftener for tokens whose key is unknown: anybody can make such tokens."""
 _TIMEOUT_S = 10.0
+_PATIENCE_S = 1.0
+"""The time that a login waits for newer keys while there are some at hand."""
 _MOST_WAITING = 2
 """The logins that may wait for keys which another one fetches: each holds a thread, which others need."""
 
@@ -62,12 +64,12 @@ class TokenKeys:
             if self._fault:
                 raise ValueError(f"sasl.oauthbearer.jwks.endpoint.url: {self._fault}")
             return
-        threading.Thread(target=self._ask, name="ottla-token-keys", daemon=True).start()
+        self._ask_aside()
 
     def judge(self, token: str) -> Bearer | NotTaken:
-        """Name the owner of a token, or why it is not taken. Waits where keys must be fetched."""
+        """Name the owner of a token, or why it is not taken. Waits where the token's key must be fetched."""
         if self._are_old():
-            self._ask()
+            self._ask_aside().join(_PATIENCE_S)
         rules = self._settings.rules
         try:
             return judge(token, self._keys, rules, self._wall_s())
@@ -78,6 +80,11 @@ class TokenKeys:
         except UnknownKey as fault:
             why = f"; the keys could not be fetched: {self._fault}" if self._fault else ""
             return NotTaken(f"{fault}{why}")
+
+    def _ask_aside(self) -> threading.Thread:
+        asking = threading.Thread(target=self._ask, name="ottla-token-keys", daemon=True)
+        asking.start()
+        return asking
 
     def _are_old(self) -> bool:
         """True if keys are due, and the provider was not asked in vain a moment ago."""
