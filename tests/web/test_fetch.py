@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -26,6 +28,19 @@ def test_answers_come_whole_and_errors_name_the_url_alone(tmp_path: Path) -> Non
             fetched(f"{url}/jwks", 10)
     with pytest.raises(FetchFailed, match="cannot be asked"):
         fetched(f"{url}/jwks", 10)
+
+
+@pytest.mark.parametrize("sent", [b"Content-Length: 20\r\n\r\n{}", b"Transfer-Encoding: chunked\r\n\r\n5\r\n{}"])
+def test_an_answer_that_is_cut_off_may_come_whole_another_time(sent: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(fetched, f"http://127.0.0.1:{server.getsockname()[1]}/jwks", 10)
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\n" + sent)
+        with pytest.raises(FetchFailed) as fault:
+            asked.result(20)
+        assert fault.value.passing
 
 
 @pytest.mark.parametrize("code", [301, 302])

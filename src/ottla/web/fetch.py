@@ -62,6 +62,8 @@ def _read(answer: http.client.HTTPResponse, url: str, until_s: float) -> bytes:
         content += more
         if time.monotonic() > until_s:
             raise FetchFailed(f"{url} sends too slowly")
+    if answer.length and len(content) <= MOST_BYTES:
+        raise FetchFailed(f"{url} ended {answer.length} bytes before the end of its content")
     return content
 
 
