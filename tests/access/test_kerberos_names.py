@@ -36,7 +36,10 @@ def test_the_first_rule_that_fits_makes_the_name(rules: list[str], principal: st
     assert short_names(rules, REALM)(principal) == name
 
 
-@pytest.mark.parametrize("rule", ["", "default", "RULE:[1:$2]", "RULE:[1:$1](", "RULE:[1:$1](a[)", "RULE:[1:$1]s/a"])
+@pytest.mark.parametrize(
+    "rule",
+    ["", "default", "RULE:[1:$2]", "RULE:[1:$1](", "RULE:[1:$1](a[)", "RULE:[1:$1]s/a", "RULE:[1:$1]s/(a)/$2/"],
+)
 def test_a_text_that_is_no_rule_is_refused(rule: str) -> None:
     with pytest.raises(WrongRules):
         short_names([rule], REALM)

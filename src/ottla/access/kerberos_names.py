@@ -49,6 +49,8 @@ def _step(rule: str, own_realm: str) -> _Step:
         replaced = None if pattern is None else re2.compile(pattern)
     except re2.error as fault:
         raise WrongRules(f"{rule!r}: {fault}") from None
+    if replaced is not None and any(int(number) > replaced.groups for number in re.findall(r"\$(\d)", replacement)):
+        raise WrongRules(f"{rule!r} names a group that its pattern does not have")
     new = re.sub(r"\$(\d)", r"\\\1", (replacement or "").replace("\\", "\\\\"))
 
     def step(parts: Sequence[str]) -> str | None:
