@@ -197,6 +197,19 @@ def test_a_token_that_is_not_taken_is_answered_in_two_steps_and_ends_the_connect
         assert raw.is_closed()
 
 
+def test_a_login_that_fails_by_a_fault_of_the_brokers_own_is_closed_with_a_line(
+    identified: Identified, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("ottla.server.token_keys.judge", broken)
+    with identified.connected(LISTENER) as raw:
+        raw.handshake("OAUTHBEARER")
+        assert raw.token(f"n,,\x01auth=Bearer {identified.provider.token()}\x01\x01".encode()) is None
+    assert "closed by a fault of the broker's own" in caplog.text
+
+
 @pytest.mark.parametrize("face", ["blocking", "producer", "asyncio"])
 def test_our_clients_renew_their_sessions_over_the_same_connections(identified: Identified, face: str) -> None:
     def short(config: str) -> tuple[str, float]:

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable
 
 
-def off_loop(loop: asyncio.AbstractEventLoop, work: Callable[[], None], done: Callable[[], None]) -> None:
-    """Call `work` in a thread, then `done` on the loop; what `work` raises is the loop's to report."""
+def off_loop(
+    loop: asyncio.AbstractEventLoop, work: Callable[[], None], done: Callable[[BaseException | None], None]
+) -> None:
+    """Call `work` in a thread, then `done` on the loop, with what `work` raised."""
 
     def ended(future: asyncio.Future[None]) -> None:
-        future.result()
-        done()
+        done(future.exception())
 
     loop.run_in_executor(None, work).add_done_callback(ended)

@@ -72,7 +72,7 @@ class Gate:
         self._services = services
         self._dispatch = dispatch
         self._secret = b""
-        self.off_loop: Callable[[Callable[[], None], Callable[[], None]], None] = _at_once
+        self.off_loop: Callable[[Callable[[], None], Callable[[BaseException | None], None]], None] = _at_once
         """Runs the first off the loop, then the second on it; set by the shell, which has threads."""
         self.logged_in = 0
         self.refused = 0
@@ -222,8 +222,11 @@ class Gate:
         if isinstance(stepped, SlowHash):
             place = exchange or connection.expect(blocks=True)
 
-            def again() -> None:
-                if not connection.closed:
+            def again(fault: BaseException | None) -> None:
+                if fault is not None:
+                    log.error("%s: closed by a fault of the broker's own", connection.name, exc_info=fault)
+                    connection.close()
+                elif not connection.closed:
                     self._step(connection, login, data, parts_of, place)
 
             self.off_loop(stepped.work, again)
@@ -284,9 +287,9 @@ class Gate:
             connection.answer(connection.expect(), parts)
 
 
-def _at_once(work: Callable[[], None], done: Callable[[], None]) -> None:
+def _at_once(work: Callable[[], None], done: Callable[[BaseException | None], None]) -> None:
     work()
-    done()
+    done(None)
 
 
 def _body_at(frame: memoryview, *, flexible: bool) -> int:
