@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from ottla.broker.requests.telemetry import ClientSubscription, Telemetry
+from ottla.broker.requests.telemetry import MOST_INSTANCES, ClientSubscription, Telemetry
 from ottla.kernel.errors import ApiError, ErrorCode
 from ottla.metadata.state import CLIENT_METRICS_RESOURCE
 from ottla.metrics.otlp import Point
@@ -120,3 +121,17 @@ def test_clients_that_are_silent_for_three_intervals_are_forgotten_with_their_me
     assert len(one.pushed) == 1
     one.forget_silent(90_001)
     assert len(one.pushed) == 0
+
+
+def test_one_client_above_the_bound_makes_the_longest_silent_one_forgotten_and_no_other() -> None:
+    one = telemetry(a={"metrics": "x."})
+    for number in range(MOST_INSTANCES):
+        asked(one, 0, number.to_bytes(16, "big"))
+    for number in range(3):
+        one.pushed.take(str(UUID(int=number)), ("", "", ""), [Point("x", (), 1, False, False)], [""])
+    hours_later_ms = 36_000_000
+    asked(one, hours_later_ms, bytes(16))
+    asked(one, hours_later_ms, OTHER)
+    assert len(one.pushed) == 2
+    one.forget_silent(hours_later_ms)
+    assert len(one.pushed) == 1

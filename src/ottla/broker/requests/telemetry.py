@@ -19,7 +19,7 @@ from ottla.metrics.pushed import PushedMetrics
 if TYPE_CHECKING:
     from ottla.wire.connection import ServerConnection
 
-_MOST_INSTANCES = 16_384
+MOST_INSTANCES = 16_384
 _LEAST_KEPT_MS = 60_000
 _NO_ID = bytes(16)
 _RESERVED = (_NO_ID, bytes(15) + b"\x01")
@@ -96,7 +96,7 @@ class Telemetry:
 
     def ask(self, instance_id: bytes, about: Mapping[str, str], now_ms: int) -> ClientSubscription | ErrorCode:
         """The metrics that a client shall push; it may ask once in its interval, or after an error that asks it to."""
-        one = self._instance(instance_id, about, now_ms)
+        one = self._instance(instance_id, about)
         last_ms = max((each for each in (one.asked_ms, one.pushed_ms) if each is not None), default=None)
         early = last_ms is not None and now_ms - last_ms < one.subscribed.interval_ms
         if early and one.error not in _MAY_ASK_AGAIN:
@@ -111,7 +111,7 @@ class Telemetry:
         """The metrics that a client may push. `pushed`: its subscription's id, its codec, the number of bytes."""
         if instance_id in _RESERVED:
             return ApiError(ErrorCode.INVALID_REQUEST, "The client instance id is none that a broker has given.")
-        one = self._instance(instance_id, about, now_ms)
+        one = self._instance(instance_id, about)
         error = self._push_refused(one, now_ms, pushed, most_bytes, terminating=terminating)
         one.terminating = one.terminating or terminating
         one.error = error
@@ -149,13 +149,14 @@ class Telemetry:
         del self._instances[instance_id]
         self.pushed.forget(str(UUID(bytes=instance_id)))
 
-    def _instance(self, instance_id: bytes, about: Mapping[str, str], now_ms: int) -> _Instance:
-        """A client, moved to the end; it begins anew where the subscriptions are others."""
+    def _instance(self, instance_id: bytes, about: Mapping[str, str]) -> _Instance:
+        """A client, moved to the end; it begins anew where the subscriptions are others.
+
+        Above the bound the longest silent makes room, and no others are looked at: anybody may come as many clients.
+        """
         one = self._instances.pop(instance_id, None)
-        if one is None and len(self._instances) >= _MOST_INSTANCES:
-            self.forget_silent(now_ms)
-            while len(self._instances) >= _MOST_INSTANCES:
-                self._forget(next(iter(self._instances)))
+        if one is None and len(self._instances) >= MOST_INSTANCES:
+            self._forget(next(iter(self._instances)))
         if one is None or one.version != self._version:
             terminating = one is not None and one.terminating
             one = _Instance(self._subscribed(instance_id, about), self._version)
