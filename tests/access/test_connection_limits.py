@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from ottla.access.connection_limits import ConnectionLimits, IpLimits, RefusedConnection
+from ottla.access.connection_limits import MANY, ConnectionLimits, IpLimits, RefusedConnection
+from ottla.access.quotas import Rate
 from ottla.config.connection_limits import ListenerLimits
 from ottla.kernel.quotas import CONNECTION_CREATION_RATE, DEFAULT, QuotaEntity
 
@@ -90,3 +91,23 @@ def test_the_default_rate_is_one_for_each_address() -> None:
     one = limits(ips=rate_of({DEFAULT: 0.1}))
     assert [one.refusal(CLIENTS, ip, 0) for ip in (A, B)] == [None, None]
     assert one.refusal(CLIENTS, A, 0) is not None
+
+
+def test_very_many_addresses_are_looked_at_once_a_second_and_forgotten_when_they_are_idle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = []
+    is_idle = Rate.is_idle
+
+    def looked_at(rate: Rate, now_ms: int) -> bool:
+        looks.append(now_ms)
+        return is_idle(rate, now_ms)
+
+    monkeypatch.setattr(Rate, "is_idle", looked_at)
+    one = limits(ips=rate_of({DEFAULT: 1}))
+    for number in range(MANY + 50):
+        assert one.refusal(CLIENTS, f"2001:db8::{number:x}", 5000) is None
+    assert len(looks) == MANY
+    assert one.refusal(CLIENTS, A, 60_000) is None
+    assert one.refusal(CLIENTS, B, 60_001) is None
+    assert looks[MANY:] == [60_000] * (MANY + 50)

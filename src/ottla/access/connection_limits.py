@@ -14,7 +14,8 @@ from ottla.access.quotas import SAMPLE_MS, Rate
 from ottla.config.connection_limits import UNLIMITED, ListenerLimits
 from ottla.kernel.quotas import CONNECTION_CREATION_RATE, DEFAULT, QuotaEntity
 
-_MANY = 10_000
+MANY = 10_000
+"""From so many addresses on, those from which nothing came lately are forgotten once a second."""
 _BROKER = ""
 """The name under which the rate of the broker is kept; no listener has it."""
 
@@ -52,6 +53,8 @@ class ConnectionLimits:
         self._open_of_ip: Counter[str] = Counter()
         self._rates = {name: Rate() for name in (_BROKER, *self._listeners)}
         self._rates_of_ips: dict[str, Rate] = {}
+        self._looked_ms = 0
+        """The time at which idle addresses were last looked for."""
         self.refused: Counter[tuple[str, str]] = Counter()
         """Connections that were refused, by listener and limit."""
         self.delayed_ms: Counter[str] = Counter()
@@ -104,7 +107,8 @@ class ConnectionLimits:
         limit = _first(quotas.get(QuotaEntity(ip=name), {}).get(CONNECTION_CREATION_RATE) for name in (ip, DEFAULT))
         if limit is None:
             return 0
-        if len(self._rates_of_ips) >= _MANY:
+        if len(self._rates_of_ips) >= MANY and now_ms - self._looked_ms >= SAMPLE_MS:
+            self._looked_ms = now_ms
             self._rates_of_ips = {name: rate for name, rate in self._rates_of_ips.items() if not rate.is_idle(now_ms)}
         rate = self._rates_of_ips.setdefault(ip, Rate())
         rate.add(1, now_ms)
