@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 from one_topic import replica, state, try_to_produce
+from sim_broker import SimBroker
 from sim_cluster import SimCluster
 from transactional import Scene, ready
 
 from ottla.cluster.commands import CreateAcls, DeleteAcls
 from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceKind
 from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.kernel.story import run_story
+from ottla.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.messages.metadata import MetadataRequest
 from ottla.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
@@ -60,6 +63,28 @@ def test_an_acl_that_is_removed_at_one_broker_is_gone_at_the_leader_and_at_the_n
     made.start(old)
     made.until(lambda: len(made.node(old).metadata.acls) == 1)
     assert made.ask(old, MetadataRequest(topics=None)).topics == []
+
+
+def test_a_fetch_that_waits_is_refused_once_a_snapshot_says_that_the_right_is_gone():
+    place = SimBroker(authorizer_class_name=STANDARD, allow_everyone_if_no_acl_found="true")
+    place.create_topic()
+    follow = place.here.node.follow
+    granted = follow.submit(CreateAcls((rule(Operation.READ, ResourceKind.TOPIC, "t"),)))
+    place.loop.run_for(200)
+    assert not isinstance(granted.result(), ApiError)
+    wanted = [FetchTopic(topic="t", partitions=[FetchPartition(partition_max_bytes=9999)])]
+    peer = place.peer()
+    waiting = run_story(peer.ask(FetchRequest(max_wait_ms=5_000, min_bytes=1, topics=wanted), most=12))
+    place.loop.run_for(200)
+    assert not waiting.full
+    follow.metadata.acls = {rule(Operation.READ, ResourceKind.TOPIC, "another"): None}
+    follow.metadata.acls[rule(Operation.WRITE, ResourceKind.TOPIC, "t")] = None
+    follow.metadata.acls_version += 1
+    follow.on_reconcile(follow.metadata.take_changes()._replace(everything=True))
+    place.loop.run_for(200)
+    assert waiting.full
+    (topic,) = waiting.result().responses
+    assert topic.partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -370,7 +370,7 @@ class Node:
             self.transactions.take_features()
         if changes.everything or changes.quotas:
             self.services.quotas.reconcile(metadata)
-        if changes.acls and self.services.rights is not None:
+        if (changes.everything or changes.acls) and self.services.rights is not None:
             for partition in self.replicas.all():
                 partition.readers.mark()  # fetches that wait ask for their rights again
         if changes.everything or changes.brokers:
