@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,9 +20,11 @@ from zookeeper_ensemble import java_command, zookeeper_jars
 from ottla.config.option import ConfigError
 from ottla.config.resolve import read_static
 from ottla.config.zookeeper import zookeeper_tls
-from ottla.coordination.zookeeper import ZookeeperCoordination
+from ottla.coordination.zookeeper import ZookeeperCoordination, _Handler
 from ottla.kernel.ids import BrokerId
 from ottla.kernel.seams import Written
+from ottla.tls.contexts import server_context
+from ottla.tls.settings import tls_settings
 
 PASSWORD = "secret"
 
@@ -99,6 +104,25 @@ def test_a_server_that_cannot_show_who_it_is_is_not_spoken_to(
     while "certificate verify failed" not in caplog.text and time.monotonic() - began < 60:
         time.sleep(0.05)
     assert "certificate verify failed" in caplog.text
+
+
+def test_an_answer_in_the_record_of_the_one_before_it_is_seen_at_once() -> None:
+    """A proxy that speaks TLS for ZooKeeper may put answers together."""
+    signer = authority()
+    server = signer.sign("zookeeper")
+    theirs, _ = tls_settings(
+        {"ssl.keystore.key": server.key_pem(), "ssl.keystore.certificate.chain": server.certificate_pem}
+    )
+    ours = ssl.create_default_context(cadata=signer.certificate_pem)
+    near, far = socket.socketpair()
+    with ThreadPoolExecutor(1) as pool:
+        shaking = pool.submit(server_context(theirs).wrap_socket, far, server_side=True)
+        with ours.wrap_socket(near, server_hostname="localhost") as client, shaking.result() as proxy:
+            proxy.sendall(b"one answer, another")
+            assert client.recv(11) == b"one answer,"
+            other, _other = socket.socketpair()
+            with other, _other:
+                assert _Handler(1.0, None).select([client, other], [], [], 5.0)[0] == [client]
 
 
 @pytest.mark.parametrize(

@@ -307,6 +307,12 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self._connect_s = connect_s
         self._tls = tls
 
+    def select(self, rlist: Any, wlist: Any, xlist: Any, timeout: float | None = None) -> Any:
+        """Tell of bytes that TLS has decrypted too, as where several answers came in one record: select() sees none."""
+        decrypted = [each for each in rlist if isinstance(each, ssl.SSLSocket) and each.pending()]
+        found = super().select(rlist, wlist, xlist, 0 if decrypted else timeout)
+        return [*decrypted, *(each for each in found[0] if each not in decrypted)], found[1], found[2]
+
     def create_connection(self, *arguments: Any, **named: Any) -> Any:
         """A connection, with TLS by our own context: kazoo's reads PEM files alone, once."""
         named["timeout"] = self._connect_s
