@@ -1,4 +1,4 @@
-"""ListenerLimits of connections, with the time given."""
+"""Limits of connections, with the time given."""
 
 from __future__ import annotations
 
