@@ -16,7 +16,9 @@ from ottla.client import Admin, Cluster, CommittedOffset, ConsumedRecord, Produc
 from ottla.client.admin.admin import ConfigOperation, Resource, ResourceType
 from ottla.client.model import LATEST
 from ottla.jobs.states import JobState
+from ottla.mirror.batches import MirrorBatch
 from ottla.mirror.formats import Checkpoint, OffsetSync
+from ottla.mirror.lane import Lane
 from ottla.mirror.measures import STOPPED
 from ottla.testing import TestBroker
 
@@ -176,6 +178,22 @@ def test_a_cluster_under_two_names_is_not_mirrored_to_itself(sites: tuple[TestBr
     with mirroring(properties(us, us)) as running:
         us.wait_for(lambda: running.flows[0].status.state is JobState.FAILED)
         assert "both aliases are the cluster" in running.flows[0].status.text()
+
+
+def test_a_flow_ends_by_a_fault_of_its_own_in_place_of_waiting_for_ever(
+    sites: tuple[TestBroker, TestBroker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    us, eu = sites
+
+    def landed(lane: Lane, out: MirrorBatch, base_offset: int) -> None:
+        raise AssertionError(f"{lane.source} at {base_offset} is not understood")
+
+    monkeypatch.setattr(Lane, "landed", landed)
+    with Producer(us.bootstrap_servers) as producer:
+        producer.produce("puzzling", "one", partition=0).result()
+    with mirroring(properties(us, eu, us__eu_topics="puzzling")) as running:
+        us.wait_for(lambda: running.flows[0].status.state is JobState.FAILED)
+        assert "puzzling-0 at 0 is not understood" in running.flows[0].status.text()
 
 
 def test_a_gap_and_a_topic_made_anew_stop_one_partition_and_are_passed_where_that_is_wanted(

@@ -58,6 +58,8 @@ class LaneSending:
         self.adrift: set[TopicPartition] = set()
         """Partitions whose place is not at the source, or whose target is another topic."""
         self._tasks: set[asyncio.Task[None]] = set()
+        self._fault: BaseException | None = None
+        """The error of this code that ended a request: its lanes do not know what became of their batches."""
         self._looked_s: dict[Cluster, float] = {}
 
     def stop(self, partition: TopicPartition, reason: str) -> None:
@@ -74,7 +76,7 @@ class LaneSending:
             await asyncio.wait(self._tasks, timeout=timeout_s)
 
     async def send(self) -> None:
-        """Send what the lanes have, until cancelled."""
+        """Send what the lanes have, until cancelled. Raises what no answer of the target explains."""
         while True:
             try:
                 async with asyncio.timeout(LOOK_S):
@@ -82,6 +84,8 @@ class LaneSending:
             except TimeoutError:
                 pass
             self.wake.clear()
+            if self._fault is not None:
+                raise self._fault
             await self.recover([lane for lane in self.lanes.values() if self._may_recover(lane)])
             await self.find_leaders(self._target, {lane.target: lane for lane in self.lanes.values()})
             self._send_ready()
@@ -105,7 +109,13 @@ class LaneSending:
                 self._under_way[leader] = self._under_way.get(leader, 0) + 1
                 task = asyncio.create_task(self._produce(leader, parts))
                 self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._fault = fault
+            self.wake.set()
 
     def _is_at_target(self, lane: Lane) -> bool:
         """False if the target's topic was made anew since the lane began."""
