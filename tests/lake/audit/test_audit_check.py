@@ -1,6 +1,7 @@
 """`ottla audit check` on lakes that were loaded, and then harmed."""
 
 import json
+import re
 import time
 
 import pytest
@@ -179,6 +180,20 @@ def test_a_delta_table_is_checked_by_what_its_log_tells(load, topics, tmp_path, 
     commit.write_text(json.dumps(stored))
     status, told = check()
     assert status == 1 and f"{topic}-0: 4 rows are in the lake, the commit says 5" in told["wrong"]
+
+
+def test_a_topic_that_the_cluster_lacks_is_behind_by_nobody_knows_how_much(
+    load, topics, tmp_path, bootstrap, check, capsys
+):
+    topic = topics.new()
+    topics.count(topic, 0, 5)
+    load(topic)
+    topics.admin.delete_topics([topic])
+    status, told = check()
+    assert (status, told["topics"][0]["behind"]) == (2, None)
+    assert told["unknown"] == [f"{topic}: the cluster has no such topic"]
+    command(["check", "--to", str(tmp_path / "lake"), "-b", bootstrap])
+    assert re.search(rf"^{topic} +\S.* \? ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_lake_into_which_nothing_was_loaded_yet_is_not_complete(load, topics, tmp_path, check):

@@ -45,7 +45,8 @@ class CheckFindings:
 
     through: dict[str, str | None] = field(default_factory=dict)
     """From a topic to the time through which it is complete."""
-    behind: dict[str, int] = field(default_factory=dict)
+    behind: dict[str, int | None] = field(default_factory=dict)
+    """From a topic to the offsets that are not loaded; None where the cluster has no such topic."""
     findings: ProofFindings = field(default_factory=ProofFindings)
     compared: list[Compared] = field(default_factory=list)
     messages: Messages = field(default_factory=lambda: Messages([]))
@@ -113,7 +114,8 @@ def _lag(
         partitions = [partition for partition in ends.latest if partition.topic == topic]
         overdue = sum(ends.overdue(partition, history.committed) for partition in partitions)
         through = topic_complete_through(topic, history.committed, ends, now_us)
-        checked.behind[topic] = sum(ends.behind(partition, history.committed) for partition in partitions)
+        behind = sum(ends.behind(partition, history.committed) for partition in partitions)
+        checked.behind[topic] = behind if topic in ends.topic_ids else None
         checked.through[topic] = utc_text(through)
         settled = now_us - options.delay_us
         if overdue:

@@ -133,7 +133,9 @@ def _lines(checked: CheckFindings) -> list[str]:
         windows = [each.judgement for each in checked.compared if each.topic == topic]
         closed = [each for each in windows if each is not Judgement.OPEN]
         complete = closed.count(Judgement.COMPLETE)
-        rows.append([topic, through or "?", f"{checked.behind[topic]:,}", f"{len(closed):,}", f"{complete:,}"])
+        behind = checked.behind[topic]
+        waiting = "?" if behind is None else f"{behind:,}"
+        rows.append([topic, through or "?", waiting, f"{len(closed):,}", f"{complete:,}"])
     lines = aligned(rows)
     for word, sentences in (("wrong", checked.findings.wrong), ("cannot tell", checked.findings.unknown)):
         lines += [f"{word}: {sentence}" for sentence in sentences[:_SHOWN]]
