@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, RSAKey
+from joserfc.jws import JWSRegistry
 
 ISSUER, AUDIENCE = "https://identity.example.org/realms/kafka", "kafka"
 
@@ -28,6 +29,8 @@ class Provider:
         self.now_s = time.time
         self.answers: list[tuple[int, bytes]] = []
         """Answered before its own, each once."""
+        self.clients: dict[str, Key] = {}
+        """The keys of clients that prove themselves by assertions, by their `iss`."""
 
     def jwks(self, *more: dict[str, Any]) -> bytes:
         shown = [key.as_dict(private=False, kid=kid, use="sig") for kid, key in self.keys.items()]
@@ -49,10 +52,32 @@ class Provider:
             return self.answers.pop(0)
         if path == "/jwks":
             return 200, self.jwks()
-        if password != "secret" or form.get("grant_type") != ["client_credentials"]:
+        client = user if password == "secret" and form.get("grant_type") == ["client_credentials"] else ""
+        client = self._asserted(form) or client
+        if not client:
             return 401, b'{"error": "invalid_client"}'
-        token = self.token(user, scope=form.get("scope", [None])[0])
+        token = self.token(client, scope=form.get("scope", [None])[0])
         return 200, json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": self.lives_s}).encode()
+
+    def _asserted(self, form: dict[str, list[str]]) -> str:
+        """The client that an assertion proves, by RFC 7523: traded for a token (2.1) or beside credentials (2.2)."""
+        [grant] = form.get("grant_type", [""])
+        if grant == "urn:ietf:params:oauth:grant-type:jwt-bearer":
+            [text] = form["assertion"]
+        elif form.get("client_assertion_type") == ["urn:ietf:params:oauth:client-assertion-type:jwt-bearer"]:
+            [text] = form["client_assertion"]
+            assert grant == "client_credentials"
+        else:
+            return ""
+        claimed = json.loads(base64.urlsafe_b64decode(text.split(".")[1] + "=="))
+        known = self.clients.get(claimed["iss"])
+        if known is None:
+            return ""
+        registry = JWSRegistry(algorithms=["RS256", "ES256"], strict_check_header=False)
+        claims = jwt.decode(text, known, registry=registry).claims
+        now = self.now_s()
+        assert claims["nbf"] <= now < claims["exp"]
+        return str(claims["iss"])
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -199,7 +199,7 @@ def test_errors_say_whether_another_attempt_helps(provider: Provider) -> None:
         ({URL: "https://a/b", ID: "a", SECRET: "b", "sasl.login.retry.backoff.ms": "soon"}, "must be a number"),
         ({URL: "https://a/b", ID: "a", SECRET: "b", "sasl.oauthbearer.header.urlencode": "1"}, "true or false"),
         ({URL: "https://a/b", ID: "a", SECRET: "b", "sasl.oauthbearer.extensions": "a"}, "NAME=VALUE"),
-        ({"sasl.oauthbearer.assertion.file": "x"}, "is not an option of this client"),
+        ({"sasl.oauthbearer.assertion.claims": "x"}, "is not an option of this client"),
     ],
 )  # fmt: skip
 def test_options_that_will_not_do_are_refused_by_name(provider: Provider, given: dict[str, Any], said: str) -> None:

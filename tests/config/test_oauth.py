@@ -95,6 +95,8 @@ def test_urls_are_allowed_by_the_environment_alone_and_to_the_letter() -> None:
         "KAFKA_OPTS": "-Xmx1g '-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://c/d,https://e/f' -Dother=https://g",
     }
     assert allowed_urls(said) == {"https://a/b", "https://c/d", "https://e/f"}
+    files = "-Dorg.apache.kafka.sasl.oauthbearer.allowed.files=/etc/a.pem,'/etc/b c'"
+    assert allowed_urls({"KAFKA_OPTS": files}) == {"file:///etc/a.pem", "file:///etc/b%20c"}
     assert allowed_urls({"KAFKA_OPTS": "'-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://c/d"}) == frozenset()
     for url in ("https://c/d", "https://a/b"):
         assert url_refusal("x", url, said) is None

@@ -1,7 +1,7 @@
 """Tokens for OAUTHBEARER: from an identity provider by client credentials, from a file, or from a function of Python.
 
-By Kafka's option names (KIP-768, KIP-1139) or librdkafka's. Tokens are kept in the process, for all its connections,
-and fetched anew before they expire.
+By Kafka's option names (KIP-768, KIP-1139, KIP-1258) or librdkafka's. `assertions.py` has what may prove who the client
+is in place of a secret. Tokens are kept in the process, for all its connections, and fetched anew before they expire.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
+from ottla.client import assertions
+from ottla.client.assertions import AssertionSource, assertion, assertion_of
 from ottla.config.allowed_urls import url_refusal
 from ottla.web.fetch import FetchFailed, fetched
 
@@ -25,11 +27,11 @@ CALLBACK = "oauth_cb"
 """The function of Python, by confluent-kafka's name."""
 URL = "sasl.oauthbearer.token.endpoint.url"
 _KAFKAS = "org.apache.kafka.common.security.oauthbearer."
+_RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
+_JWT_BEARER = "JwtBearerJwtRetriever"
 _CLASSES = {
     "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler", "secured.OAuthBearerLoginCallbackHandler"),
-    "sasl.oauthbearer.jwt.retriever.class": (
-        "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever",
-    ),
+    _RETRIEVER: ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever", _JWT_BEARER),
     "sasl.oauthbearer.jwt.validator.class": ("DefaultJwtValidator", "ClientJwtValidator"),
 }  # fmt: skip
 """Kafka's own names; no class is ever loaded."""
@@ -49,8 +51,9 @@ _NUMBERS = {
 """With their defaults, which are Kafka's; Kafka has none for the first two."""
 OPTIONS = (
     URL, *_ID, *_SECRET, *_SCOPE, *_CLASSES, *_NUMBERS, "sasl.oauthbearer.header.urlencode",
-    "sasl.oauthbearer.method", "sasl.oauthbearer.config", "sasl.oauthbearer.extensions",
+    "sasl.oauthbearer.method", "sasl.oauthbearer.config", "sasl.oauthbearer.extensions", *assertions.OPTIONS,
 )  # fmt: skip
+_URN = "urn:ietf:params:oauth"
 _MOST_KEPT = 64
 _AGAIN_AFTER_S = 10.0
 """The time before a provider is asked again that did not answer, while the token before is still good."""
@@ -86,6 +89,10 @@ class TokenSource:
     client_id: str = ""
     client_secret: str = ""
     scope: str = ""
+    assertion: AssertionSource | None = None
+    """The client's proof of who it is, in place of a secret."""
+    by_bearer: bool = False
+    """True if the assertion alone is traded for a token (RFC 7523, 2.1); else it comes with the client's (2.2)."""
     call: Callable[[str], Any] | None = None
     """In place of a URL: takes `config`, gives a token, or (token, expiry in seconds[, name[, extensions]])."""
     config: str = ""
@@ -131,13 +138,27 @@ def source_of(texts: Mapping[str, str], jaas: Mapping[str, str] | None, call: An
     if urlsplit(url).scheme == "file":
         return TokenSource(url=url, extensions=extensions, numbers=numbers)
     client_id, secret = _first(texts, _ID, options.get("clientId")), _first(texts, _SECRET, options.get("clientSecret"))
+    scope = _first(texts, _SCOPE, options.get("scope"))
+    by_bearer = texts.get(_RETRIEVER) == _KAFKAS + _JWT_BEARER
+    asserted = [name for name in assertions.OPTIONS if name in texts]
+    if by_bearer or asserted:
+        if secret:
+            why = asserted[0] if asserted else f"{_RETRIEVER}={texts[_RETRIEVER]}"
+            raise ValueError(f"{why} and {_SECRET[0]} both prove who the client is: give one of them")
+        if by_bearer and client_id:
+            raise ValueError(f"{_ID[0]} is not sent with {_JWT_BEARER}, whose assertion says who the client is")
+        return TokenSource(url, client_id, scope=scope, assertion=assertion_of(texts), by_bearer=by_bearer,
+                           extensions=extensions, numbers=numbers)  # fmt: skip
     if not client_id or not secret:
-        raise ValueError(f"OAUTHBEARER needs who the client is: set {_ID[0]} and {_SECRET[0]}")
+        raise ValueError(
+            f"OAUTHBEARER needs who the client is: set {_ID[0]} and {_SECRET[0]}, or an assertion by "
+            f"{assertions.PREFIX}…"
+        )
     encoded = texts.get("sasl.oauthbearer.header.urlencode", "false").strip().lower()
     if encoded not in ("true", "false"):
         raise ValueError(f"sasl.oauthbearer.header.urlencode must be true or false, not {encoded}")
-    return TokenSource(url, client_id, secret, _first(texts, _SCOPE, options.get("scope")), extensions=extensions,
-                       url_encoded=encoded == "true", numbers=numbers)  # fmt: skip
+    return TokenSource(url, client_id, secret, scope, extensions=extensions, url_encoded=encoded == "true",
+                       numbers=numbers)  # fmt: skip
 
 
 def obtained(source: TokenSource) -> Obtained:
@@ -232,7 +253,7 @@ def _ask(source: TokenSource) -> Obtained:
             return _fetched(source)
         except FetchFailed as fault:
             if not fault.passing or time.monotonic() + wait_ms / 1000 >= until_s:
-                hint = "" if fault.passing else "; check the client's id, its secret and the scope"
+                hint = "" if fault.passing else "; check the client's id, its secret or assertion, and the scope"
                 raise TokenUnavailable(f"{fault}{hint}", passing=fault.passing) from None
         time.sleep(wait_ms / 1000)
         wait_ms *= 2
@@ -242,12 +263,10 @@ def _fetched(source: TokenSource) -> Obtained:
     timeout_s = max(source.number(f"sasl.login.{each}.timeout.ms") for each in ("connect", "read")) / 1000
     if urlsplit(source.url).scheme == "file":
         return _named(source, fetched(source.url, timeout_s).decode("utf-8", "replace").strip(), None)
-    form = {"grant_type": "client_credentials"} | ({"scope": source.scope} if source.scope else {})
-    parts = (source.client_id, source.client_secret)
-    pair = ":".join(quote(part, safe="") if source.url_encoded else part for part in parts)
-    basic = base64.b64encode(pair.encode()).decode()
-    headers = {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"}
     asked_s = time.time()
+    form, headers = _proof(source, asked_s)
+    form |= {"scope": source.scope} if source.scope else {}
+    headers["Content-Type"] = "application/x-www-form-urlencoded"
     content = fetched(source.url, timeout_s, form=urlencode(form).encode(), headers=headers)
     try:
         answer = json.loads(content)
@@ -258,6 +277,20 @@ def _fetched(source: TokenSource) -> Obtained:
     if not isinstance(token, str):
         raise TokenUnavailable(f"{source.url} answered without an access_token", passing=False)
     return _named(source, token, asked_s + lives_s if isinstance(lives_s, int | float) else None)
+
+
+def _proof(source: TokenSource, now_s: float) -> tuple[dict[str, str], dict[str, str]]:
+    """The part of a form, and the headers, that say who asks."""
+    if source.assertion is not None:
+        proof = assertion(source.assertion, now_s)
+        if source.by_bearer:
+            return {"grant_type": f"{_URN}:grant-type:jwt-bearer", "assertion": proof}, {}
+        form = {"grant_type": "client_credentials", "client_assertion_type": f"{_URN}:client-assertion-type:jwt-bearer",
+                "client_assertion": proof}  # fmt: skip
+        return form | ({"client_id": source.client_id} if source.client_id else {}), {}
+    parts = (source.client_id, source.client_secret)
+    pair = ":".join(quote(part, safe="") if source.url_encoded else part for part in parts)
+    return {"grant_type": "client_credentials"}, {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
 def _named(source: TokenSource, token: str, expires_s: float | None) -> Obtained:

@@ -9,23 +9,28 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 VARIABLE = "OTTLA_ALLOWED_URLS"
 PROPERTY = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 """Kafka's system property, which its scripts take from the variable KAFKA_OPTS."""
+FILES_PROPERTY = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+"""Kafka's other one: paths."""
 _SCHEMES = ("https", "http", "file")
 
 
 def allowed_urls(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
-    """The URLs in OTTLA_ALLOWED_URLS, and in Kafka's property in KAFKA_OPTS; each comma-separated."""
+    """The URLs in OTTLA_ALLOWED_URLS, and those of Kafka's two properties in KAFKA_OPTS; each comma-separated."""
     texts = [environment.get(VARIABLE, "")]
     try:
         words = shlex.split(environment.get("KAFKA_OPTS", ""))
     except ValueError:
         words = []  # a quote is not closed: nothing in it is allowed
     texts += [word.partition("=")[2] for word in words if word.startswith(f"-D{PROPERTY}=")]
-    return frozenset(url.strip() for text in texts for url in text.split(",") if url.strip())
+    urls = [url.strip() for text in texts for url in text.split(",")]
+    paths = [word.partition("=")[2].split(",") for word in words if word.startswith(f"-D{FILES_PROPERTY}=")]
+    urls += [f"file://{quote(path.strip())}" for listed in paths for path in listed if path.strip()]
+    return frozenset(url for url in urls if url)
 
 
 def url_refusal(option: str, url: str, environment: Mapping[str, str] = os.environ) -> str | None:
