@@ -23,7 +23,7 @@ PACKAGES = Path(__file__).resolve().parents[2] / ".cache" / "browser"
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--no-first-run", "--disable-sync"]
 PAGES = ("/", "/topics", "/topic?name=orders", "/messages?topic=orders", "/produce?topic=orders", "/groups", "/schemas",
-         "/connectors", "/letters", "/transactions", "/users",
+         "/connectors", "/letters", "/transactions", "/users", "/quotas",
          "/group?name=shown", "/streams", "/stream?instance=0", "/lakes", "/pipelines", "/audit")  # fmt: skip
 _FAULTS = Path(__file__).with_name("faults_of_a_page.js").read_text().partition("\n")[2]
 

@@ -27,7 +27,7 @@ def setting(console_broker: TestBroker) -> ConsoleSetting:
 
 def test_every_page_is_drawn_and_has_the_same_as_json(setting: ConsoleSetting) -> None:
     async def visit(one: Browser) -> None:
-        for page in ("", "topics", "groups", "schemas", "connectors", "letters", "transactions", "users"):
+        for page in ("", "topics", "groups", "schemas", "connectors", "letters", "transactions", "users", "quotas"):
             html = await one.page(page)
             assert html.count("<h1>") == 1, page
             assert await one.json(page), page

@@ -274,6 +274,38 @@ def test_users_log_in_as_users_of_the_brokers(tmp_path: Path) -> None:
             assert "hers" in admin.list_topics()
 
 
+def test_quotas_are_set_listed_and_taken_away() -> None:
+    async def visit(one: Browser) -> None:
+        given = {"user": "anna", "default-client-id": "yes", "quota": "producer_byte_rate", "value": "1000"}
+        question = await one.post("quota-set", **given)
+        assert "ottla quota set producer_byte_rate=1000 --user anna --default-client-id" in question
+        assert "There is no such quota so far." in question
+        assert (await one.json("quotas"))["list"]["rows"] == []
+        await one.post("quota-set", confirm="yes", **given)
+        [row] = (await one.json("quotas"))["list"]["rows"]
+        assert (row["entity"], row["quota"]) == ("user anna, default client-id", "producer_byte_rate")
+        assert row["shown"] == "1000"
+        assert "It is 1000 so far." in await one.post("quota-set", **{**given, "value": "2000"})
+        of_all = {"default-ip": "yes", "quota": "connection_creation_rate", "value": "50"}
+        await one.post("quota-set", confirm="yes", **of_all)
+        for wrong in (
+            {"value": "0"}, {"value": "nan"}, {"value": "many"}, {"value": "1.5"}, {"default-user": "yes"},
+            {"ip": "10.0.0.1"}, {"quota": "connection_creation_rate"}, {"quota": "producer_byte_rates"},
+            {"user": "", "default-client-id": ""},
+        ):  # fmt: skip
+            await one.post("quota-set", 400, **{**given, **wrong})
+        await one.post("quota-unset", 400, **{**row["fields"], "quota": "consumer_byte_rate"})
+        await one.post("quota-unset", 400, **{**row["fields"], "default-client-id": ""})
+        words = "ottla quota unset producer_byte_rate --user anna --default-client-id"
+        assert words in await one.post("quota-unset", **row["fields"])
+        await one.confirm("quota-unset", **row["fields"])
+        [left] = (await one.json("quotas"))["list"]["rows"]
+        assert (left["entity"], left["value"]) == ("default ip", 50)
+
+    with TestBroker() as broker:
+        browsing(of(broker), visit)
+
+
 def test_acls_are_granted_listed_and_revoked() -> None:
     options = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

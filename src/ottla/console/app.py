@@ -22,6 +22,7 @@ from ottla.console import (
     overview,
     pipelines,
     produce,
+    quotas,
     schemas,
     search,
     streams,
@@ -81,6 +82,7 @@ PAGES: dict[str, ServedPage] = {
     "lakes": ServedPage(lakes.lakes, ("number",)),
     "pipelines": ServedPage(pipelines.pipelines, ("number",)),
     "users": ServedPage(access.users, access.PARAMETERS),
+    "quotas": ServedPage(quotas.quotas, quotas.PARAMETERS),
     "audit": ServedPage(audit_log.audit, audit_log.PARAMETERS),
 }
 PICTURES: dict[str, tuple[Picture, Sequence[str]]] = {
@@ -105,6 +107,8 @@ CHANGES: dict[str, Changing] = {
     "transaction-abort": transactions.abort,
     "acl-grant": access.grant,
     "acl-revoke": access.revoke,
+    "quota-set": quotas.set_quota,
+    "quota-unset": quotas.unset_quota,
 }
 NAVIGATION = (
     ("", "Overview"),
@@ -118,6 +122,7 @@ NAVIGATION = (
     ("pipelines", "Pipelines"),
     ("transactions", "Transactions"),
     ("users", "Users and ACLs"),
+    ("quotas", "Quotas"),
     ("audit", "Audit log"),
 )
 _MISSING = (
