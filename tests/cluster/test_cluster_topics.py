@@ -253,9 +253,31 @@ def test_small_topics_do_not_pile_up_on_the_first_broker():
     assert firsts == {1, 2, 3}
 
 
-def test_a_broker_that_joins_late_gets_the_next_partitions():
+def test_a_broker_that_joins_late_leads_the_next_small_topics():
     decisions = a_cluster(1)
     decisions.do(create("old", 10))
     decisions.do(register(2))
-    decisions.do(create("new", 10))
-    assert list(placed(decisions, "new")).count((2,)) == 10
+    for number in range(10):
+        decisions.do(create(f"new{number}"))
+    assert all(placed(decisions, f"new{number}") == [(2,)] for number in range(10))
+
+
+def test_the_partitions_of_a_topic_are_led_by_all_brokers_although_one_joined_late():
+    decisions = a_cluster(1, 2)
+    decisions.do(create("old", 30, 2))
+    decisions.do(register(3))
+    decisions.do(create("new", 6, 2))
+    leaders = [replicas[0] for replicas in placed(decisions, "new")]
+    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+    held = [number for replicas in placed(decisions, "new") for number in replicas]
+    assert sorted(held) == [1] * 4 + [2] * 4 + [3] * 4
+
+
+def test_partitions_that_are_added_are_led_by_those_who_lead_few_of_the_topic():
+    decisions = a_cluster(1)
+    decisions.do(create("old", 4))
+    decisions.do(create("orders", 2))
+    decisions.do(register(2))
+    decisions.do(CreatePartitions("orders", 4))
+    assert placed(decisions, "orders") == [(1,), (1,), (2,), (2,)]
+

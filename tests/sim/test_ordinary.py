@@ -19,7 +19,7 @@ _SOON = {
     "lease ignored in produce": (16, "without-lease"),
     "lease ignored in fetch": (16, "without-lease"),
     "receipts kept across incarnations": (23, "not-on-disk"),
-    "truncation leaves the epoch cache": (104, "stuck"),
+    "truncation leaves the epoch cache": (402, "stuck"),
 }
 """(first seed, kinds of anomalies) for removals of which at least one shows within a few seeds."""
 _SEEDS = 5
