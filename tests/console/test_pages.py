@@ -294,7 +294,7 @@ def test_a_group_is_reset_to_the_offsets_that_were_shown(
         await one.post("group-reset", **fields_of(question))
         after = await one.json("group", name="billing")
         assert sum(row["committed"] for row in after["offsets"]) == 1_000
-        assert [each["group"] for each in (await one.json("topic", name="orders"))["groups"]] == ["billing"]
+        assert "billing" in [each["group"] for each in (await one.json("topic", name="orders"))["groups"]]
         main(["group", "describe", "billing", "-b", setting.bootstrap, "--format", "json"])
         [told] = json.loads(capsys.readouterr().out)
         assert told["lag"] == after["lag"]
