@@ -97,7 +97,7 @@ def test_a_provider_that_is_away_is_asked_at_growing_distances(caplog: pytest.Lo
         assert world.takes(world.provider.token())
     said = [record.message for record in caplog.records]
     assert len(said) == 2, "one line when it goes, one when it is back"
-    assert "nobody can log in by OAUTHBEARER" in said[0]
+    assert "nobody can log in by a token" in said[0]
 
 
 def test_keys_at_hand_stay_while_the_provider_is_away() -> None:

@@ -65,17 +65,24 @@ def parse_keys(text: bytes) -> Sequence[KeyEntry]:
     return entries
 
 
+class WrongToken(Exception):
+    """The token is not taken, whatever keys may come; the text says why."""
+
+
+class SignedClaims(NamedTuple):
+    """The content of a token whose signature is good."""
+
+    claims: Mapping[str, Any]
+    algorithm: str
+    """The `alg` of its signature."""
+
+
 def judge(token: str, keys: Sequence[KeyEntry], rules: TokenRules, now_s: float) -> Bearer | NotTaken:
     """The owner of a token and its end, or why it is not taken. UnknownKey where newer keys may know more."""
     try:
-        claims = _signed_claims(token, keys)
-        return _judged(claims, rules, now_s)
-    except _Wrong as fault:
+        return owner_of(signed_claims(token, keys).claims, rules, now_s)
+    except WrongToken as fault:
         return NotTaken(str(fault))
-
-
-class _Wrong(Exception):
-    pass
 
 
 def _entry(member: Any) -> KeyEntry | None:
@@ -99,8 +106,8 @@ def _entry(member: Any) -> KeyEntry | None:
     return KeyEntry(name, algorithm, key) if isinstance(name, str) and isinstance(algorithm, str) else None
 
 
-def _signed_claims(token: str, keys: Sequence[KeyEntry]) -> Mapping[str, Any]:
-    """The claims of a token whose signature is good."""
+def signed_claims(token: str, keys: Sequence[KeyEntry]) -> SignedClaims:
+    """The claims of a token whose signature is good; WrongToken where it is not, UnknownKey where keys are missing."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from joserfc.errors import JoseError
     from joserfc.jws import JWSRegistry, extract_compact, validate_compact
@@ -112,59 +119,59 @@ def _signed_claims(token: str, keys: Sequence[KeyEntry]) -> Mapping[str, Any]:
         shown = extract_compact(token.encode(), registry=registry)
         header = shown.headers()
         if not isinstance(header, dict) or "crit" in header or "b64" in header:
-            raise _Wrong("its header is none that is taken here")
+            raise WrongToken("its header is none that is taken here")
         if header.get("alg") not in ALGORITHMS:
-            raise _Wrong(
+            raise WrongToken(
                 f"it is signed by {str(header.get('alg'))[:20]!r}, which is not taken: {', '.join(ALGORITHMS)}"
             )
         entry = _key_for(header, keys)
         if not validate_compact(shown, entry.key, registry=registry):
-            raise _Wrong("its signature is not by the key that it names")
+            raise WrongToken("its signature is not by the key that it names")
         claims = json.loads(shown.payload or b"", parse_constant=_no_number)
     except (JoseError, ValueError, TypeError, KeyError, AttributeError, RecursionError, UnsupportedAlgorithm) as fault:
-        raise _Wrong(f"it is no signed JWT ({type(fault).__name__})") from None
+        raise WrongToken(f"it is no signed JWT ({type(fault).__name__})") from None
     if not isinstance(claims, dict):
-        raise _Wrong("its content is no JSON object")
-    return claims
+        raise WrongToken("its content is no JSON object")
+    return SignedClaims(claims, header["alg"])
 
 
 def _key_for(header: Mapping[str, Any], keys: Sequence[KeyEntry]) -> KeyEntry:
     """The key that the header names; without a name the only one there is."""
     name, algorithm = header.get("kid"), header["alg"]
     if name is not None and not isinstance(name, str):
-        raise _Wrong("its kid is no text")
+        raise WrongToken("its kid is no text")
     named = [entry for entry in keys if name is None or entry.id == name]
     if not named:
         raise UnknownKey(f"it names the key {str(name)[:80]!r}, which the identity provider does not show")
     if name is None and len(named) > 1:
-        raise _Wrong(f"it names no key, and there are {len(named)}")
+        raise WrongToken(f"it names no key, and there are {len(named)}")
     if named[0].algorithm not in ("", algorithm):
-        raise _Wrong(f"it is signed by {algorithm}, and its key is for {named[0].algorithm[:20]}")
+        raise WrongToken(f"it is signed by {algorithm}, and its key is for {named[0].algorithm[:20]}")
     return named[0]
 
 
-def _judged(claims: Mapping[str, Any], rules: TokenRules, now_s: float) -> Bearer:
-    """The times, the issuer, the audience, the scope and the subject (RFC 7519, 4.1)."""
+def owner_of(claims: Mapping[str, Any], rules: TokenRules, now_s: float) -> Bearer:
+    """The owner by the times, the issuer, the audience, the scope and the subject (RFC 7519, 4.1), or WrongToken."""
     expires, issued = _moment(claims, "exp"), _moment(claims, "iat")
     if now_s >= expires + rules.skew_s:
-        raise _Wrong("it has expired")
+        raise WrongToken("it has expired")
     if issued > now_s + rules.skew_s:
-        raise _Wrong("it is issued in the future: are the clocks right?")
+        raise WrongToken("it is issued in the future: are the clocks right?")
     if issued >= expires:
-        raise _Wrong("it expires before it is issued")
+        raise WrongToken("it expires before it is issued")
     if "nbf" in claims and _moment(claims, "nbf") > now_s + rules.skew_s:
-        raise _Wrong("it does not count yet (nbf)")
+        raise WrongToken("it does not count yet (nbf)")
     if rules.issuer and claims.get("iss") != rules.issuer:
-        raise _Wrong(f"its issuer (iss) is not {rules.issuer}")
+        raise WrongToken(f"its issuer (iss) is not {rules.issuer}")
     audiences = _texts(claims, "aud")
     if rules.audiences and not set(audiences) & set(rules.audiences):
-        raise _Wrong(f"its audience (aud) is none of {', '.join(rules.audiences)}")
+        raise WrongToken(f"its audience (aud) is none of {', '.join(rules.audiences)}")
     if audiences and not rules.audiences:
-        raise _Wrong("it names an audience (aud), and sasl.oauthbearer.expected.audience expects none")
+        raise WrongToken("it names an audience (aud), and sasl.oauthbearer.expected.audience expects none")
     _texts(claims, rules.scope_claim)
     name = claims.get(rules.subject_claim)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise _Wrong(f"its claim {rules.subject_claim} names nobody")
+        raise WrongToken(f"its claim {rules.subject_claim} names nobody")
     ends = expires if expires > now_s else expires + rules.skew_s
     return Bearer(name, int(ends * 1000))
 
@@ -173,9 +180,9 @@ def _moment(claims: Mapping[str, Any], name: str) -> float:
     """A time in seconds, which must be there."""
     value = claims.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _Wrong(f"its claim {name} is no time")
+        raise WrongToken(f"its claim {name} is no time")
     if not (0 <= value <= _LATEST_S) or not math.isfinite(value):
-        raise _Wrong(f"its claim {name} is out of range")
+        raise WrongToken(f"its claim {name} is out of range")
     return float(value)
 
 
@@ -184,7 +191,7 @@ def _texts(claims: Mapping[str, Any], name: str) -> Sequence[str]:
     value = claims.get(name, [])
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise _Wrong(f"its claim {name} is neither a text nor a list of texts")
+        raise WrongToken(f"its claim {name} is neither a text nor a list of texts")
     return found
 
 

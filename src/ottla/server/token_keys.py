@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from ottla.access.bearer_tokens import KeyEntry, UnknownKey, WrongKeys, judge, parse_keys
@@ -24,6 +25,8 @@ _PATIENCE_S = 1.0
 """The time that a login waits for newer keys while there are some at hand."""
 _MOST_WAITING = 2
 """The logins that may wait for keys which another one fetches: each holds a thread, which others need."""
+
+Judged = TypeVar("Judged")
 
 log = logging.getLogger("ottla.gate")
 
@@ -68,15 +71,22 @@ class TokenKeys:
 
     def judge(self, token: str) -> Bearer | NotTaken:
         """Name the owner of a token, or why it is not taken. Waits where the token's key must be fetched."""
+        rules = self._settings.rules
+        return self.judged(lambda keys, now_s: judge(token, keys, rules, now_s))
+
+    def judged(self, look: Callable[[Sequence[KeyEntry], float], Judged]) -> Judged | NotTaken:
+        """The result of a look at a token, given the keys and the wall time. Waits where keys must be fetched.
+
+        Where it raises UnknownKey, newer keys are given.
+        """
         if self._are_old():
             self._ask_aside().join(_PATIENCE_S)
-        rules = self._settings.rules
         try:
-            return judge(token, self._keys, rules, self._wall_s())
+            return look(self._keys, self._wall_s())
         except UnknownKey:
             self._ask_for_unknown()
         try:
-            return judge(token, self._keys, rules, self._wall_s())
+            return look(self._keys, self._wall_s())
         except UnknownKey as fault:
             why = f"; the keys could not be fetched: {self._fault}" if self._fault else ""
             return NotTaken(f"{fault}{why}")
@@ -140,7 +150,7 @@ class TokenKeys:
     def _note(self, keys: Sequence[KeyEntry], fault: str) -> None:
         if not keys:
             if not self._failures:
-                at_hand = "those at hand stay" if self._keys else "nobody can log in by OAUTHBEARER until there are any"
+                at_hand = "those at hand stay" if self._keys else "nobody can log in by a token until there are any"
                 log.warning("keys for tokens: %s; %s", fault, at_hand)
             self._failures += 1
         else:
