@@ -8,23 +8,44 @@ import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from html import unescape
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from ottla.console.app import FORM, ConsoleApp, guarded
+from ottla.console.app import ConsoleApp, guarded
 from ottla.console.desk import ConsoleSetting
+from ottla.console.view import FORM
 from ottla.web.exchange import HttpError, Request, Response
 
 HOST = {"host": "localhost:8080"}
+FAULTS = Path(__file__).with_name("faults_of_a_page.js").read_text().partition("\n")[2]
+"""A script that tells what is wrong with a page in a real browser."""
 
 
 class Browser:
-    """Asks one console. `cookie` is sent with every request once there is one."""
+    """Asks one console. Its cookies are sent with every request once there are some."""
 
     def __init__(self, app: ConsoleApp) -> None:
         self.app = app
         self._handler = guarded(app)
-        self.cookie = ""
+        self._cookies: dict[str, str] = {}
+
+    @property
+    def cookie(self) -> str:
+        """All cookies, as a header has them."""
+        return "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+
+    @cookie.setter
+    def cookie(self, header: str) -> None:
+        self._cookies = {}
+        for each in filter(None, header.split("; ")):
+            self._keep(each)
+
+    def _keep(self, pair: str) -> None:
+        name, _, value = pair.partition("=")
+        self._cookies.pop(name, None)
+        if value:
+            self._cookies[name] = value
 
     async def ask(self, method: str, address: str, body: bytes = b"", **headers: str) -> Response:
         """The response, refusals too."""
@@ -38,7 +59,7 @@ class Browser:
             return refusal.response()
         for name, value in answer.headers:
             if name == "Set-Cookie":
-                self.cookie = value.split(";")[0]
+                self._keep(value.split(";")[0])
         return answer
 
     async def page(self, page: str, status: int = 200, /, **parameters: object) -> str:

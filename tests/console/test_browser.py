@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.console.beside import everything
+from tests.console.browsing import FAULTS
 
 from ottla.client import Admin, CommittedOffset, Producer, TopicPartition
 from ottla.console.app import ConsoleApp, guarded
@@ -19,13 +17,9 @@ from ottla.testing import TestBroker
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
 
-PACKAGES = Path(__file__).resolve().parents[2] / ".cache" / "browser"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-quic", "--no-first-run", "--disable-sync"]
 PAGES = ("/", "/topics", "/topic?name=orders", "/messages?topic=orders", "/produce?topic=orders", "/groups", "/schemas",
          "/connectors", "/letters", "/transactions", "/users", "/quotas",
          "/group?name=shown", "/streams", "/stream?instance=0", "/lakes", "/pipelines", "/audit")  # fmt: skip
-_FAULTS = Path(__file__).with_name("faults_of_a_page.js").read_text().partition("\n")[2]
 
 
 @pytest.fixture(scope="module")
@@ -45,22 +39,6 @@ def console(console_broker: TestBroker, tmp_path_factory: pytest.TempPathFactory
     beside = everything(console_broker, tmp_path_factory.mktemp("beside"))
     with bound, beside as setting, LoopThread("console", opened):
         yield url_of("127.0.0.1", bound)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """A browser by Playwright; the tests are skipped where `tools/setup.sh browser-if-possible` could not bring it."""
-    if CHROMIUM is None or not (PACKAGES / "playwright").is_dir():
-        pytest.skip("Chromium is not here")
-    sys.path.append(str(PACKAGES))
-    try:
-        from playwright.sync_api import sync_playwright
-    finally:
-        sys.path.remove(str(PACKAGES))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -84,12 +62,12 @@ def test_every_page_has_labels_and_contrast_and_fits_the_screen(page: Any, schem
     page.set_viewport_size({"width": width, "height": 800})
     for address in PAGES:
         page.goto(address)
-        assert page.evaluate(_FAULTS) == [], address
+        assert page.evaluate(FAULTS) == [], address
     page.evaluate(
         "document.querySelector('main').insertAdjacentHTML('beforeend', '<input><p class=quiet id=main>x</p>')"
     )
     page.evaluate("document.documentElement.style.setProperty('--quiet', 'var(--page)')")
-    found = " ".join(page.evaluate(_FAULTS))
+    found = " ".join(page.evaluate(FAULTS))
     assert all(each in found for each in ("no label", "stands twice", "little contrast")), "the look finds faults"
 
 

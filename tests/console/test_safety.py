@@ -13,11 +13,12 @@ from tests.registry_server import RegistryServer
 
 from ottla.client import Admin, CommittedOffset, Producer, TopicPartition
 from ottla.client.registry_client import RegistryClient
-from ottla.console.app import CHANGES, FORM, PAGES
+from ottla.console.app import CHANGES, PAGES
 from ottla.console.connectors import covered
 from ottla.console.desk import ConsoleSetting
 from ottla.console.links import LinkRefused
 from ottla.console.masks import STARS, Masks, mask
+from ottla.console.view import FORM
 from ottla.kernel.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceKind
 from ottla.testing import TestBroker
 from ottla.web.exchange import Request

@@ -175,6 +175,12 @@ def obtained(source: TokenSource) -> Obtained:
         return kept.good or _renew(source, kept)
 
 
+def forget(source: TokenSource) -> None:
+    """Keep no token of this source any more: nobody will ask for one."""
+    with _kept_lock:
+        _kept.pop(source, None)
+
+
 @dataclass(slots=True)
 class _Kept:
     """A token, and when to ask for the next; `lock` is held by the thread that asks."""

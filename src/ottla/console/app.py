@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qs
 
 from ottla.client.errors import ClientError
 from ottla.client.registry_client import RegistryRefusal, RegistryUnavailable
@@ -34,10 +33,11 @@ from ottla.console.change import Changing, answer
 from ottla.console.conditions import wanted
 from ottla.console.desk import ConsoleSetting, Desk
 from ottla.console.links import LinkRefused
-from ottla.console.sessions import Sessions, cookie, is_token
+from ottla.console.logins import Logins
+from ottla.console.sessions import Sessions, is_token
 from ottla.console.sparkline import shown
 from ottla.console.urls import url
-from ottla.console.view import PageQuery, View
+from ottla.console.view import PageQuery, View, see
 from ottla.formats.faults import UnknownSchema
 from ottla.jobs.redrive import RedriveRefused
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -47,8 +47,6 @@ from ottla.web.files import StaticFiles
 from ottla.web.guard import Guarded
 from ottla.web.pages import Pages
 from ottla.web.routes import Router
-
-FORM = "application/x-www-form-urlencoded"
 
 Page = Callable[[Desk, PageQuery], Awaitable[View]]
 Picture = Callable[[Desk, PageQuery], Awaitable[Response]]
@@ -144,9 +142,9 @@ class ConsoleApp:
     def __init__(self, setting: ConsoleSetting, *, secure: bool = False) -> None:
         self.setting = setting
         self.sessions = Sessions(setting)
-        self._secure = secure
         self._pages = Pages("ottla.console")
         self._turns = search.SearchTurns()
+        logins = Logins(setting, self.sessions, self._drawn, secure=secure)
         table: dict[str, dict[str, Handler]] = {name: {"GET": self._page(name)} for name in PAGES}
         table |= {
             "api/v1/{page}": {"GET": self._json},
@@ -157,9 +155,8 @@ class ConsoleApp:
             "picture/{name}": {"GET": self._picture},
             "lake.css": {"GET": lakes.style},
             "change/{name}": {"POST": self._change},
-            "login": {"GET": self._login_page, "POST": self._log_in},
-            "logout": {"POST": self._log_out},
             "static/{path...}": {"GET": StaticFiles("ottla.console")},
+            **logins.table(),
         }
         self._router = Router(table)
 
@@ -188,7 +185,7 @@ class ConsoleApp:
         async def handler(request: Request) -> Response:
             desk = await self.sessions.desk(request)
             if desk is None:
-                return _see("/login")
+                return see("/login")
             return self._drawn(await _view(name, desk, request), desk, request)
 
         return handler
@@ -230,7 +227,7 @@ class ConsoleApp:
         return await make(desk, PageQuery.of(request, parameters))
 
     async def _change(self, request: Request) -> Response:
-        desk, form = await self._desk(request), _form(request)
+        desk, form = await self._desk(request), PageQuery.of_form(request)
         name = request.names["name"]
         if name not in CHANGES:
             raise HttpError(404, f"there is no change {name!r}")
@@ -239,28 +236,6 @@ class ConsoleApp:
         if not is_token(desk, form.given.get("token", "")):
             raise HttpError(403, "the form is not of this session: open its page again")
         return self._drawn(await answer(desk, name, CHANGES[name], form), desk, request)
-
-    async def _login_page(self, request: Request) -> Response:
-        request.query(())
-        self._must_ask()
-        return self._drawn(View("login.html", "Log in", {}), None, request)
-
-    def _must_ask(self) -> None:
-        if not self.setting.login:
-            raise HttpError(404, "nobody logs in to this console: it was started without --login")
-
-    async def _log_in(self, request: Request) -> Response:
-        self._must_ask()
-        form = _form(request)
-        name = await self.sessions.log_in(form.text("user"), form.given.get("password", ""))
-        return _see("/", cookie(name, secure=self._secure))
-
-    async def _log_out(self, request: Request) -> Response:
-        desk = await self._desk(request)
-        if not is_token(desk, _form(request).given.get("token", "")):
-            raise HttpError(403, "the form is not of this session")
-        await self.sessions.log_out(request)
-        return _see("/login", cookie("", secure=self._secure))
 
     async def _desk(self, request: Request) -> Desk:
         desk = await self.sessions.desk(request)
@@ -279,7 +254,7 @@ class ConsoleApp:
             bootstrap=setting.bootstrap,
             may_change=not setting.read_only,
             shows_records=setting.shows_records,
-            login=setting.login,
+            asks=setting.asks,
             user=desk.user if desk else "",
             token=desk.token if desk else "",
             url=url,
@@ -305,19 +280,3 @@ def status_of(fault: Exception) -> int:
 async def _view(name: str, desk: Desk, request: Request) -> View:
     found = PAGES[name]
     return await found.page(desk, PageQuery.of(request, found.parameters))
-
-
-def _form(request: Request) -> PageQuery:
-    """The fields of a form, each given once."""
-    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind != FORM:
-        raise HttpError(415, f"HTTP 415 Unsupported Media Type: send {FORM}")
-    try:
-        given = parse_qs(request.body.decode(), keep_blank_values=True, errors="strict", max_num_fields=10_000)
-    except ValueError as fault:
-        raise HttpError(400, f"the form cannot be read: {fault}") from None
-    return PageQuery.single(given)
-
-
-def _see(place: str, *headers: tuple[str, str]) -> Response:
-    return Response(b"", status=303, headers=(("Location", place), ("Cache-Control", "no-store"), *headers))

@@ -5,30 +5,36 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from ottla.cli.command import Command, registry_address
 from ottla.cli.connect import client_settings, read_properties
-from ottla.cli.faults import BadInput, Misuse
+from ottla.cli.faults import BadInput, Misuse, text_of
 from ottla.cli.options import Given, Option
 from ottla.client.security import BY_PASSWORD
 from ottla.console.desk import ConsoleSetting, links
 from ottla.console.masks import Masks, mask
+from ottla.console.provider import ProviderSetting
 
 if TYPE_CHECKING:
     from ottla.pipeline.reading import PipelineFile
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+CLIENT_SECRET = "OTTLA_OIDC_CLIENT_SECRET"
+"""The variable with this console's secret at the identity provider."""
 _HIGHEST_PORT = 65535
 _NEEDED = (
     ("registry", "formats", ("pyarrow", "fastavro", "google.protobuf")),
     ("lake", "lake", ("pyarrow",)),
     ("pipeline", "pipeline", ("yaml",)),
+    ("oidc-issuer", "security", ("joserfc", "cryptography")),
 )
 """By option, the extra and the packages without which its page cannot be."""
 
@@ -53,7 +59,7 @@ def _start(given: Given) -> int:
         sys.stderr.write(f"ottla console: needs {', '.join(missing)}: pip install 'ottla[{extras}]'\n")
         return 1
     logging.basicConfig(level=logging.WARNING, format="ottla: %(message)s", stream=sys.stderr)
-    setting, tls = _setting(given), _tls(given)
+    setting, tls = setting_of(given), _tls(given)
     try:
         asyncio.run(_serve(setting, given, tls))
     except (OSError, ValueError) as fault:
@@ -69,7 +75,7 @@ def _there(name: str) -> bool:
         return False
 
 
-def _setting(given: Given) -> ConsoleSetting:
+def setting_of(given: Given) -> ConsoleSetting:
     """A console as its options say it."""
     from ottla.client.registry_client import registry, registry_urls
 
@@ -98,7 +104,39 @@ def _setting(given: Given) -> ConsoleSetting:
         lakes=tuple(given.all("lake")),
         pipelines=_pipelines(given.all("pipeline")),
         audit_log=tuple(given.all("audit-log")),
+        provider=_provider(given),
     )
+
+
+def _provider(given: Given) -> ProviderSetting | None:
+    """The identity provider at which users log in; Misuse where its options do not fit together."""
+    if "oidc-issuer" not in given:
+        alone = next((option.name for option in OIDC if option.name in given), None)
+        if alone is not None:
+            raise Misuse(f"--{alone} is about an identity provider: say which with --oidc-issuer")
+        return None
+    path = given.text("oidc-client-secret-file")
+    secret = os.environ.get(CLIENT_SECRET, "") if path is None else text_of(path).partition("\n")[0].rstrip("\r")
+    if path is not None and not secret:
+        raise BadInput(f"{path}: its first line must be the secret of this console at the identity provider")
+    try:
+        return ProviderSetting(
+            given.need("oidc-issuer"),
+            given.text("oidc-client-id") or "",
+            secret,
+            tuple(given.need("oidc-scopes").replace(",", " ").split()),
+            given.need("oidc-principal-claim"),
+            given.text("oidc-redirect-url") or "",
+        )
+    except ValueError as fault:
+        raise Misuse(str(fault)) from None
+
+
+def _names(given: Given, setting: ConsoleSetting) -> list[str]:
+    """The names under which browsers reach the console."""
+    redirect = setting.provider.redirect_url if setting.provider is not None else ""
+    behind = urlsplit(redirect).hostname
+    return [*given.all("name"), given.need("host"), *([behind] if behind else [])]
 
 
 def _pipelines(paths: Sequence[str]) -> tuple[PipelineFile, ...]:
@@ -140,15 +178,42 @@ async def _serve(setting: ConsoleSetting, given: Given, tls: dict[str, str] | No
     url = url_of(host, bound, scheme="http" if context is None else "https")
     parent = parent_watched(stop) if "with-parent" in given else nullcontext()
     with bound:
-        handler = guarded(app, [*given.all("name"), host])
+        handler = guarded(app, _names(given, setting))
         async with parent, serving(handler, bound, ssl_context=context):
             sys.stdout.write(f"ottla console ready: {url} on {setting.bootstrap}\n")
             sys.stdout.flush()
-            if host not in LOOPBACK and not setting.login:
-                sys.stderr.write("ottla console: warning: anybody who reaches it may use it; --login asks for users\n")
+            if host not in LOOPBACK and not setting.asks:
+                sys.stderr.write(
+                    "ottla console: warning: anybody who reaches it may use it; --login and --oidc-issuer "
+                    "ask for users\n"
+                )
             await stop.wait()
         await app.close()
 
+
+OIDC = [
+    Option(
+        "oidc-issuer", "Users log in at this identity provider (OpenID Connect), whose tokens the brokers take.", "URL"
+    ),
+    Option("oidc-client-id", "The name of this console at the identity provider.", "ID"),
+    Option(
+        "oidc-client-secret-file",
+        f"Its secret there: the first line of this file, else the variable {CLIENT_SECRET}, else none.",
+        "FILE",
+    ),
+    Option("oidc-scopes", "The scopes to ask for, with commas or blanks between.", "SCOPES", default="openid"),
+    Option(
+        "oidc-principal-claim",
+        "The claim with the user's name, as brokers have it in sasl.oauthbearer.sub.claim.name.",
+        "NAME",
+        default="sub",
+    ),
+    Option(
+        "oidc-redirect-url",
+        "The address of /login/callback for browsers, where they reach the console through a proxy.",
+        "URL",
+    ),
+]
 
 COMMAND = Command(
     "ottla console [-b HOST:PORT] [--port N] [--registry URL] [--connect URL] [--read-only]",
@@ -156,7 +221,12 @@ COMMAND = Command(
     "It works with any Kafka cluster. Every change is shown before it is made, with the command that does the same.",
     _start,
     [
-        Option("host", "Listen there; without --login anybody who reaches it may use it.", "HOST", default="127.0.0.1"),
+        Option(
+            "host",
+            "Listen there; without --login and --oidc-issuer anybody who reaches it may use it.",
+            "HOST",
+            default="127.0.0.1",
+        ),
         Option("port", "The port of HTTP; 0 takes a free one.", "N", "Integer", default="8080"),
         Option("name", "A host name by which browsers reach it, beside localhost; may be repeated.", "NAME"),
         Option("registry", "The schema registry that decodes values.", "URL"),
@@ -174,6 +244,7 @@ COMMAND = Command(
             "MECHANISM",
             choices=BY_PASSWORD,
         ),
+        *OIDC,
         Option("ssl-config", "Serve HTTPS by the ssl.* options in this file, a server.properties too.", "FILE"),
         Option("with-parent", "End when standard input does.", hidden=True),
     ],

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ottla.client import oauth
 from ottla.client.aio.admin import Admin
 from ottla.client.errors import ClientError, refused
 from ottla.client.model import ClientSettings, TopicView
 from ottla.client.registry_client import RegistryClient
-from ottla.client.security import Security
+from ottla.client.security import OAUTHBEARER, Security
 from ottla.console.links import LinkedServer
 from ottla.console.masks import Masks
+from ottla.console.provider import ProviderSetting, UserTokens
 from ottla.console.values import Decode, Viewer
 from ottla.console.watch import ClusterWatch
 from ottla.kernel.errors import ApiError, ErrorCode
@@ -40,7 +42,7 @@ class ConsoleSetting:
     shows_records: bool = True
     masks: Masks = field(default_factory=Masks)
     login: str = ""
-    """The mechanism by which users log in; empty: nobody has to."""
+    """The mechanism by which users log in with a name and a password; empty: nobody can."""
     decode: Decode | None = None
     """Reads values by the schemas of the registry."""
     streams: tuple[LinkedServer, ...] = ()
@@ -48,19 +50,25 @@ class ConsoleSetting:
     pipelines: tuple[PipelineFile, ...] = ()
     audit_log: tuple[str, ...] = ()
     """The files of a broker's audit log, the oldest first."""
+    provider: ProviderSetting | None = None
+    """The identity provider at which users log in; None: at none."""
+
+    @property
+    def asks(self) -> bool:
+        """True if users have to log in."""
+        return bool(self.login) or self.provider is not None
 
 
 class Desk:
     """The clients of one user. A change needs the token, which stands in this user's pages alone."""
 
-    def __init__(self, setting: ConsoleSetting, *, user: str = "", password: str = "") -> None:
-        self.setting, self.user = setting, user
-        client = setting.client
-        if user:
-            protocol = "SASL_SSL" if client.security.protocol.endswith("SSL") else "SASL_PLAINTEXT"
-            security = Security(protocol, client.security.tls, setting.login, user, password)
-            client = replace(client, security=security)
-        self.client = client
+    def __init__(
+        self, setting: ConsoleSetting, *, user: str = "", password: str = "", tokens: UserTokens | None = None
+    ) -> None:
+        """The desk of a user with a password, or with tokens of the provider; without either, the console's own."""
+        self.setting, self.tokens = setting, tokens
+        self.user = user if tokens is None else tokens.user.name
+        self.client = client = replace(setting.client, security=_security(setting, user, password, tokens))
         self.admin = Admin(setting.bootstrap, settings=client)
         self.watch = ClusterWatch(self.admin)
         self.token = secrets.token_urlsafe(24)
@@ -77,6 +85,13 @@ class Desk:
             await asyncio.wait({self._asking})
         await self.watch.close()
         await self.admin.close()
+        if self.client.security.tokens is not None and self.tokens is not None:
+            oauth.forget(self.client.security.tokens)
+
+    @property
+    def is_over(self) -> bool:
+        """True if its user must log in again: the provider's tokens have expired."""
+        return self.tokens is not None and self.tokens.has_expired()
 
     async def topics(self) -> dict[str, TopicView]:
         """All topics, as they were some seconds ago: with thousands of them a page does not wait for the answer.
@@ -134,6 +149,15 @@ class Desk:
         name = secrets.token_urlsafe(12)
         self.searches[name] = search
         return name
+
+
+def _security(setting: ConsoleSetting, user: str, password: str, tokens: UserTokens | None) -> Security:
+    """A user's way to the brokers; trust and encryption are the console's."""
+    own = setting.client.security
+    protocol = "SASL_SSL" if own.protocol.endswith("SSL") else "SASL_PLAINTEXT"
+    if tokens is not None:
+        return Security(protocol, own.tls, OAUTHBEARER, tokens=oauth.TokenSource(call=tokens))
+    return Security(protocol, own.tls, setting.login, user, password) if user else own
 
 
 def links(urls: Sequence[str]) -> tuple[LinkedServer, ...]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from ottla.config.option import nearest
-from ottla.web.exchange import HttpError, Request
+from ottla.web.exchange import HttpError, Request, Response
 
+FORM = "application/x-www-form-urlencoded"
 Values = dict[str, Any]
 
 
@@ -36,6 +38,18 @@ class PageQuery:
     def of(cls, request: Request, known: Collection[str]) -> PageQuery:
         """The parameters in a URL; one that is not known, or given twice, is refused by name."""
         return cls.single(request.query(known))
+
+    @classmethod
+    def of_form(cls, request: Request) -> PageQuery:
+        """The fields of a form."""
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind != FORM:
+            raise HttpError(415, f"HTTP 415 Unsupported Media Type: send {FORM}")
+        try:
+            given = parse_qs(request.body.decode(), keep_blank_values=True, errors="strict", max_num_fields=10_000)
+        except ValueError as fault:
+            raise wrong(f"the form cannot be read: {fault}") from None
+        return cls.single(given)
 
     @classmethod
     def single(cls, given: Mapping[str, list[str]]) -> PageQuery:
@@ -77,6 +91,11 @@ class PageQuery:
     def flag(self, name: str) -> bool:
         """True if a box is ticked."""
         return self.choice(name, ("", "yes"), "") == "yes"
+
+
+def see(place: str, *headers: tuple[str, str]) -> Response:
+    """Send the browser to another page."""
+    return Response(b"", status=303, headers=(("Location", place), ("Cache-Control", "no-store"), *headers))
 
 
 def wrong(sentence: str) -> HttpError:
