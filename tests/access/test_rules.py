@@ -81,6 +81,44 @@ def test_a_right_to_any_topic_is_a_right_to_one_of_them(acls, operation):
         assert any(rules.decide("User:bob", HERE, operation, TOPIC, name).allowed for name in names)
 
 
+@given(
+    st.lists(ACLS, max_size=6), st.sampled_from(Operation), st.sampled_from(["", "a", "ab", "b", "c"]), st.booleans()
+)
+def test_a_right_to_all_topics_is_a_right_to_each_of_them(acls, operation, prefix, is_open):
+    rules = Rules(acls, open_without_acl=is_open)
+    names = [prefix + more for more in ("", "a", "b", "bc", "c", "~")]
+    each = [rules.decide("User:bob", HERE, operation, TOPIC, name).allowed for name in names if name != "*"]
+    if rules.decide_on_all("User:bob", HERE, operation, TOPIC, prefix).allowed:
+        assert all(each)
+
+
+@pytest.mark.parametrize(
+    ("acls", "prefix", "wanted"),
+    [
+        ([rule("*")], "", True),
+        ([rule("*")], "a", True),
+        ([rule("ab", pattern=PREFIXED)], "abc", True),
+        ([rule("ab", pattern=PREFIXED)], "a", False),
+        ([rule("abc")], "abc", False),
+        ([rule("*"), rule("abc", permission=DENY)], "ab", False),
+        ([rule("*"), rule("abc", permission=DENY)], "b", True),
+        ([rule("*"), rule("a", permission=DENY, pattern=PREFIXED)], "ab", False),
+        ([rule("*"), rule("abc", permission=DENY, principal="User:eve")], "ab", True),
+        ([rule("*", Operation.ALL)], "", True),
+        ([], "", False),
+    ],
+)
+def test_a_right_to_all_topics_of_a_prefix_takes_a_pattern_that_covers_them_and_no_denied_name(acls, prefix, wanted):
+    assert Rules(acls).decide_on_all("User:bob", HERE, Operation.READ, TOPIC, prefix).allowed is wanted
+    assert Rules(acls, super_users=["User:bob"]).decide_on_all("User:bob", HERE, Operation.READ, TOPIC, prefix).allowed
+
+
+def test_all_topics_are_open_where_no_acl_of_anybody_is_about_one_of_them():
+    rules = Rules([rule("abc", principal="User:eve")], open_without_acl=True)
+    assert rules.decide_on_all("User:bob", HERE, Operation.READ, TOPIC, "b").allowed
+    assert not rules.decide_on_all("User:bob", HERE, Operation.READ, TOPIC, "ab").allowed
+
+
 def test_a_super_user_may_do_what_is_denied():
     rules = Rules([rule(permission=DENY, principal="User:*")], super_users=["User:root"])
     assert rules.decide("User:root", HERE, Operation.READ, TOPIC, "t").allowed

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
+from itertools import chain
 from typing import NamedTuple
 
 from ottla.kernel.acls import EVERYBODY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceKind
@@ -83,14 +84,7 @@ class Rules:
         some = self.decide(principal, host, operation, resource, _ANY_NAME)
         if some.allowed:
             return some
-        address = address_of(host)
-        own = [
-            acl
-            for (kind, _, _), by_principal in self._by_pattern.items()
-            if kind is resource
-            for acl in (*by_principal.get(principal, ()), *by_principal.get(EVERYBODY, ()))
-            if acl.host == WILDCARD or address_of(acl.host) == address
-        ]
+        own = self._own(principal, host, resource)
         denied = [
             acl for acl in own if acl.permission is Permission.DENY and acl.operation in (operation, Operation.ALL)
         ]
@@ -103,6 +97,43 @@ class Rules:
                 return Decision(True, str(acl), acl)
         return _NO_RULE
 
+    def decide_on_all(
+        self, principal: str, host: str, operation: Operation, resource: ResourceKind, prefix: str = ""
+    ) -> Decision:
+        """Decide whether a principal may do this with each resource whose name begins so, whether it exists or not.
+
+        One denied name is enough for a no. `allow.everyone.if.no.acl.found` opens them only if no ACL is about any.
+        """
+        if principal in self._super_users:
+            return _SUPER
+        own, allowing = self._own(principal, host, resource), IMPLIES.get(operation, frozenset())
+        for acl in own:
+            denies = acl.permission is Permission.DENY and acl.operation in (operation, Operation.ALL)
+            if denies and _about_some(acl, prefix):
+                return Decision(False, str(acl), acl)
+        for acl in own:
+            allows = acl.permission is Permission.ALLOW and acl.operation in allowing | {operation, Operation.ALL}
+            if allows and _about_all(acl, prefix):
+                return Decision(True, str(acl), acl)
+        about = any(
+            _about_some(acl, prefix)
+            for (kind, _, _), by_principal in self._by_pattern.items()
+            if kind is resource
+            for acl in chain.from_iterable(by_principal.values())
+        )
+        return _OPEN if self._open_without_acl and not about else _NO_RULE
+
+    def _own(self, principal: str, host: str, resource: ResourceKind) -> list[Acl]:
+        """The ACLs on a type of resource that count for a principal at an address."""
+        address = address_of(host)
+        return [
+            acl
+            for (kind, _, _), by_principal in self._by_pattern.items()
+            if kind is resource
+            for acl in (*by_principal.get(principal, ()), *by_principal.get(EVERYBODY, ()))
+            if acl.host == WILDCARD or address_of(acl.host) == address
+        ]
+
     def _patterns(self, resource: ResourceKind, name: str) -> Iterator[dict[str, list[Acl]]]:
         """The ACLs of each pattern that covers a resource, by principal."""
         by_pattern = self._by_pattern
@@ -114,6 +145,20 @@ class Rules:
                 return
             if (found := by_pattern.get((resource, PatternType.PREFIXED, name[:size]))) is not None:
                 yield found
+
+
+def _about_some(acl: Acl, prefix: str) -> bool:
+    """True if the pattern covers a name that begins so."""
+    if acl.pattern is PatternType.PREFIXED:
+        return acl.name.startswith(prefix) or prefix.startswith(acl.name)
+    return acl.name == WILDCARD or acl.name.startswith(prefix)
+
+
+def _about_all(acl: Acl, prefix: str) -> bool:
+    """True if the pattern covers every name that begins so."""
+    if acl.pattern is PatternType.PREFIXED:
+        return prefix.startswith(acl.name)
+    return acl.name == WILDCARD
 
 
 def _covered(acl: Acl, denied: Iterable[Acl]) -> bool:
