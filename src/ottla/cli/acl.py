@@ -9,9 +9,6 @@ from ottla.access.rules import Rules, address_of
 from ottla.cli.command import Command, connected, noun, print_json, print_table, wants_json
 from ottla.cli.faults import BadInput, Misuse
 from ottla.cli.options import Given, Option, nearest_word
-from ottla.client.admin.admin import Resource
-from ottla.client.admin.admin import ResourceType as ConfigType
-from ottla.client.blocking.admin import Admin
 from ottla.kernel.acls import (
     ANY,
     CLUSTER_NAME,
@@ -30,7 +27,6 @@ _KINDS = {
     "group": ResourceKind.GROUP,
     "transactional-id": ResourceKind.TRANSACTIONAL_ID,
 }
-_LIMITS = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
 _ON_IDS = (Operation.WRITE, Operation.DESCRIBE, Operation.TWO_PHASE_COMMIT)
 
 
@@ -80,15 +76,11 @@ def _test(given: Given) -> int:
     resource, name = _resource(given)
     host = given.text("host") or "127.0.0.1"
     with connected(given) as admin:
-        limits = _limits(admin)
-        acls = admin.describe_acls() if limits["authorizer.class.name"] else []
-    rules = Rules(
-        acls,
-        super_users=[one.strip() for one in limits["super.users"].split(";")],
-        open_without_acl=limits["allow.everyone.if.no.acl.found"] == "true",
-    )
+        authorizer = admin.describe_authorizer()
+        acls = admin.describe_acls() if authorizer.class_name else []
+    rules = Rules(acls, super_users=authorizer.super_users, open_without_acl=authorizer.open_without_acl)
     found = {operation: rules.decide(principal, host, operation, resource, name) for operation in operations}
-    is_open = not limits["authorizer.class.name"]
+    is_open = not authorizer.class_name
     answers = {
         operation: (True, "no authorizer is configured: everybody may do everything") if is_open else decision[:2]
         for operation, decision in found.items()
@@ -101,17 +93,6 @@ def _test(given: Given) -> int:
         for operation, (allowed, why) in answers.items():
             sys.stdout.write(f"{_word(operation)}: {'yes' if allowed else 'no'} ({why})\n")
     return 0 if all(allowed for allowed, _ in answers.values()) else 1
-
-
-def _limits(admin: Admin) -> dict[str, str]:
-    """The options of one broker that decide beside the ACLs."""
-    broker = admin.describe_cluster().brokers[0]
-    resource = Resource(ConfigType.BROKER, str(broker.broker_id))
-    configs = admin.describe_configs([resource], keys=_LIMITS)[resource]
-    if isinstance(configs, Exception):
-        raise configs
-    values = {one.name: one.value or "" for one in configs}
-    return {name: values.get(name, "") for name in _LIMITS}
 
 
 def _said(given: Given, acls: Sequence[Acl], prefix: str = "") -> int:

@@ -3,13 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from ottla.client.admin.admin import Resource, ResourceType, describe_cluster, describe_configs
 from ottla.client.core.plan import ClusterPlan
 from ottla.client.errors import refused
 from ottla.kernel.acls import Acl, AclFilter, Operation, PatternType, Permission, ResourceKind
 from ottla.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from ottla.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from ottla.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+_OPTIONS = ("authorizer.class.name", "super.users", "allow.everyone.if.no.acl.found")
+
+
+class Authorizer(NamedTuple):
+    """The options of a broker that decide beside the ACLs."""
+
+    class_name: str
+    """`authorizer.class.name`; empty: no ACL counts, and everybody may do everything."""
+    super_users: frozenset[str]
+    open_without_acl: bool
+    """`allow.everyone.if.no.acl.found`."""
+
+
+async def describe_authorizer(plan: ClusterPlan) -> Authorizer:
+    """The options by which one of the brokers decides beside the ACLs.
+
+    Apache Kafka tells the class alone, and keeps the others secret: they count as not set then.
+    """
+    broker = Resource(ResourceType.BROKER, str((await describe_cluster(plan)).brokers[0].broker_id))
+    found = (await describe_configs(plan, [broker], keys=_OPTIONS))[broker]
+    if isinstance(found, Exception):
+        raise found
+    values = {each.name: each.value or "" for each in found}
+    class_name, super_users, is_open = (values.get(name, "") for name in _OPTIONS)
+    users = frozenset(each.strip() for each in super_users.split(";") if each.strip())
+    return Authorizer(class_name, users, is_open == "true")
 
 
 async def describe_acls(plan: ClusterPlan, wanted: AclFilter = AclFilter()) -> list[Acl]:  # noqa: B008

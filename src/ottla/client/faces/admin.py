@@ -90,6 +90,7 @@ class AdminCalls:
     renew_token = on_plan(token_admin.renew_token)
     expire_token = on_plan(token_admin.expire_token)
     describe_acls = on_plan(acl_admin.describe_acls)
+    describe_authorizer = on_plan(acl_admin.describe_authorizer)
     create_acls = on_plan(acl_admin.create_acls)
     delete_acls = on_plan(acl_admin.delete_acls)
     describe_quotas = on_plan(quota_admin.describe_quotas)
