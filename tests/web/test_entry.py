@@ -88,6 +88,33 @@ def test_a_file_of_users_that_cannot_be_used_says_why(users: Path, text: str, re
         UsersFile(str(users) + "-not-there")
 
 
+async def told(request: Request) -> Response:
+    return Response(f"{request.user} {request.subject}".encode(), "text/plain")
+
+
+def test_a_handler_is_told_the_user_and_the_owner_of_the_certificate(tmp_path: Path, users: Path) -> None:
+    ours = authority()
+    (tmp_path / "ca.pem").write_text(ours.certificate_pem)
+    ours.sign("server").file(tmp_path)
+    texts = {"ssl.keystore.location": str(tmp_path / "key.pem"), "ssl.truststore.location": str(tmp_path / "ca.pem"),
+             "ssl.client.auth": "requested"}  # fmt: skip
+    bound = listening("127.0.0.1", 0)
+    handler = Asked(told, UsersFile(str(users)), "test")
+    client = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+    header = {"Authorization": "Basic " + base64.b64encode(b"alice:hunter2").decode()}
+    said = []
+    with LoopThread("test", lambda: serving(handler, bound, ssl_context=https_context(texts))):
+        for shows in (False, True):
+            if shows:
+                client.load_cert_chain(ours.sign("bob").file(tmp_path, "bob.pem"))
+            request = urllib.request.Request(url_of("127.0.0.1", bound, scheme="https"), headers=header)
+            with urllib.request.urlopen(request, context=client, timeout=20) as answer:
+                said.append(answer.read().decode())
+    assert said[0] == "alice ()"
+    assert said[1].startswith("alice (((")
+    assert "('commonName', 'bob')" in said[1]
+
+
 def test_tls_without_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match=r"set ssl\.keystore\.location"):
         https_context({})

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable
 
 import h11
 
-from ottla.web.exchange import Handler, HttpError, Request, Response
+from ottla.web.exchange import Handler, HttpError, Request, Response, Subject
 from ottla.web.limits import Limits
 
 PIECE_BYTES = 1 << 16
@@ -41,6 +41,7 @@ class Conversation:
         self._on_state = on_state
         self._protocol = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
         self._client = str((writer.get_extra_info("peername") or ("",))[0])
+        self._subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
         self._stopping = False
         self._sent = 0
         """Bytes in the body of the last answer."""
@@ -94,7 +95,7 @@ class Conversation:
                         body += event.data
                         self._refuse_long(len(body))
                     elif isinstance(event, h11.EndOfMessage) and head is not None:
-                        return _request_of(head, bytes(body), self._client)
+                        return _request_of(head, bytes(body), self._client, self._subject)
                     elif event is h11.NEED_DATA:
                         data = await self._reader.read(PIECE_BYTES)
                         if not begun:
@@ -236,7 +237,7 @@ async def _pieces(body: bytes | AsyncGenerator[bytes, None]) -> AsyncGenerator[b
             raise AnswerBroken("the rest of an answer cannot be made") from fault
 
 
-def _request_of(head: h11.Request, body: bytes, client: str) -> Request:
+def _request_of(head: h11.Request, body: bytes, client: str, subject: Subject) -> Request:
     target = head.target.decode("ascii")
     if target.lower().startswith(("http://", "https://")):  # the absolute form, which clients send to proxies
         target = "/" + target.split("://", 1)[1].partition("/")[2]
@@ -245,7 +246,7 @@ def _request_of(head: h11.Request, body: bytes, client: str) -> Request:
     for name, value in head.headers:
         key, text = name.decode("ascii"), value.decode("latin-1")
         headers[key] = f"{headers[key]}, {text}" if key in headers else text
-    return Request(head.method.decode("ascii"), path, query, headers, body, client)
+    return Request(head.method.decode("ascii"), path, query, headers, body, client, subject=subject)
 
 
 def _header(head: h11.Request, wanted: bytes) -> bytes:

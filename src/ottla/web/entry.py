@@ -6,6 +6,7 @@ import base64
 import binascii
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from ottla.tls.contexts import TlsContext, following_context
@@ -36,7 +37,7 @@ class KnownUsers(Protocol):
 
 
 class Asked:
-    """A handler that refuses by 401 requests without the password of a user."""
+    """A handler that refuses by 401 requests without the password of a user; `user` names it to the handler behind."""
 
     def __init__(self, handler: Handler, users: KnownUsers, realm: str) -> None:
         self._handler = handler
@@ -49,7 +50,7 @@ class Asked:
             if given is not None:
                 log.warning("%s: login refused: no user %.100r with that password", request.client, given[0])
             raise HttpError(401, "HTTP 401 Unauthorized: give a user and a password", headers=(self._challenge,))
-        return await self._handler(request)
+        return await self._handler(replace(request, user=given[0]))
 
 
 def _credentials(header: str) -> tuple[str, str] | None:

@@ -14,6 +14,8 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 Json = Any
 """A value of JSON, as `json` reads it."""
+Subject = tuple[tuple[tuple[str, str], ...], ...]
+"""The subject of a certificate as `ssl` gives it: relative names, each of one or more (attribute, value)."""
 
 
 class HttpError(Exception):
@@ -46,6 +48,10 @@ class Request:
     client: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     """The decoded parts of the path that stand for `{name}` in its route."""
+    user: str = ""
+    """The user whose password came with the request; empty where no password is asked for."""
+    subject: Subject = ()
+    """The subject of the certificate that the client showed in TLS; empty without one."""
 
     def query(self, known: Collection[str] | None = None) -> dict[str, list[str]]:
         """The parameters. HttpError 400 names one that is not in `known`; with None all are taken."""
