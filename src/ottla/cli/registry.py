@@ -71,7 +71,12 @@ VERBS = {
             Option("host", "Listen there.", "HOST", default="127.0.0.1"),
             Option("port", "The port of HTTP; 0 takes a free one.", "N", "Integer", default="8081"),
             Option("ssl-config", "Serve HTTPS by the ssl.* options in this file, a server.properties too.", "FILE"),
-            Option("users", "Ask for a password: a file of lines NAME=PASSWORD. Else anybody may write.", "FILE"),
+            Option(
+                "users",
+                "Ask for a password: a file of lines NAME=PASSWORD. Each user may do what the cluster's ACLs allow "
+                "User:NAME. Without it anybody may write.",
+                "FILE",
+            ),
             Option("topic", "The topic that keeps the schemas.", "TOPIC", default="_schemas"),
             Option("replication-factor", "Of a new topic. Default: the cluster's own.", "N", "Integer"),
             Option("accept-damage", "Leave out damaged records of the topic: their schemas are gone."),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.client.model import ClientSettings
+    from ottla.jobs.caller_rights import CallerRights
 
 _NEEDED = ("fastavro", "google.protobuf", "grpc_tools", "jsonschema_rs")
 
@@ -35,7 +36,7 @@ class RegistryOptions:
     tls: Mapping[str, str] | None = None
     """The ssl.* options by which it serves HTTPS; None: it serves HTTP."""
     users: str | None = None
-    """The file of users who are asked for passwords."""
+    """The file of users who are asked for passwords; what each may do, the cluster's ACLs say."""
 
 
 def start(options: RegistryOptions) -> int:
@@ -66,6 +67,16 @@ def _there(name: str) -> bool:
         return False
 
 
+def _rights(options: RegistryOptions) -> CallerRights | None:
+    """The judge of the callers; None where nobody is asked who they are. ValueError for wrong mapping rules."""
+    from ottla.jobs.caller_rights import MAPPING_RULES, CallerRights, asks
+
+    tls = options.tls or {}
+    if not asks(options.users, tls):
+        return None
+    return CallerRights(options.bootstrap_servers, options.settings, mapping_rules=tls.get(MAPPING_RULES, ""))
+
+
 async def _serve(options: RegistryOptions) -> None:
     from ottla.config.passwords import UsersFile
     from ottla.jobs.parent import parent_watched
@@ -80,6 +91,7 @@ async def _serve(options: RegistryOptions) -> None:
         loop.add_signal_handler(number, stop.set)
     context = None if options.tls is None else https_context(options.tls)
     users = None if options.users is None else UsersFile(options.users)
+    rights = _rights(options)
     try:
         bound = listening(options.host, options.port)
     except OSError as fault:
@@ -94,7 +106,7 @@ async def _serve(options: RegistryOptions) -> None:
             accept_damage=options.accept_damage,
             settings=options.settings,
         )
-        serving = opened(registry, bound, ssl_context=context, users=users)
+        serving = opened(registry, bound, ssl_context=context, users=users, rights=rights)
         async with parent_watched(stop) if options.with_parent else nullcontext(), serving:
             print(f"ottla registry ready: {url} on {options.bootstrap_servers}", flush=True)
             await stop.wait()

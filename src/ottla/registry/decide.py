@@ -188,9 +188,10 @@ def _gather(
         subject = qualified(each.subject, context)
         version = each.version
         versions = state.versions(subject)
-        value = (versions[-1] if versions else None) if version == -1 else state.version(subject, version)
+        find_one = state.referred if deleted else state.version
+        value = (versions[-1] if versions else None) if version == -1 else find_one(subject, version)
         if value is None or (value.deleted and not deleted):
-            raise InvalidSchema(f"no schema for the reference {each.name}: subject {each.subject}, version {version}")
+            raise InvalidSchema(errors.no_reference(each))
         if each.name not in found:
             _gather(state, context_of(subject), value.references, found, depth + 1, deleted=True)
             found[each.name] = value.schema

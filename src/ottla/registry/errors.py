@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ottla.registry.records import Reference
 from ottla.web.exchange import HttpError
 
 
@@ -63,6 +64,15 @@ INVALID_SCHEMA = 42201
 
 def invalid_schema(why: str) -> RegistryError:
     return RegistryError(INVALID_SCHEMA, f"Invalid schema: {why}")
+
+
+def no_reference(reference: Reference) -> str:
+    """The reason for an invalid schema: what it refers to is not there."""
+    return f"no schema for the reference {reference.name}: subject {reference.subject}, version {reference.version}"
+
+
+def not_authorized(why: str) -> RegistryError:
+    return RegistryError(40301, why)
 
 
 def invalid_version(version: str) -> RegistryError:

@@ -209,7 +209,7 @@ def ids_by_guid(state: RegistryState, call: RegistryCall) -> Json:
 
 def contexts(state: RegistryState, call: RegistryCall) -> Json:
     prefix = call.text("contextPrefix")
-    return list(call.page([name for name in sorted(state.contexts) if name.startswith(prefix)]))
+    return list(call.page([name for name in state.context_names() if name.startswith(prefix)]))
 
 
 def settings(state: RegistryState, call: RegistryCall) -> Json:

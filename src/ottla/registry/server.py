@@ -6,7 +6,9 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 
+from ottla.jobs.caller_rights import CallerRights, anybody
 from ottla.registry.app import RegistryApp
 from ottla.registry.service import Registry
 from ottla.web.entry import Asked, KnownUsers
@@ -21,15 +23,16 @@ async def opened(
     *,
     ssl_context: ssl.SSLContext | None = None,
     users: KnownUsers | None = None,
+    rights: CallerRights | None = None,
 ) -> AsyncIterator[None]:
-    """Open a registry and serve it on a bound socket for as long as the block lasts; close both behind it.
+    """Open a registry and serve it on a bound socket for as long as the block lasts; close all behind it.
 
-    `users` are asked for passwords; None: nobody is asked.
+    `users` are asked for passwords; None: nobody is asked. `rights` judge the callers; None: they may do everything.
     """
-    app = RegistryApp(registry)
+    app = RegistryApp(registry, anybody if rights is None else rights)
     handler = app if users is None else Asked(app, users, "ottla registry")
     with bound:
-        async with registry, serving(handler, bound, ssl_context=ssl_context):
+        async with registry, rights or nullcontext(), serving(handler, bound, ssl_context=ssl_context):
             yield
 
 

@@ -5,7 +5,7 @@ Pure. Records are applied in the order of the topic; the last one for a key coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -52,11 +52,19 @@ class RegistryState:
     """The state. `apply` takes one record; all other methods only read."""
 
     def __init__(self) -> None:
-        self.subjects: dict[str, dict[int, SchemaValue]] = {}
+        self._subjects: dict[str, dict[int, SchemaValue]] = {}
+        self.subjects: Mapping[str, Mapping[int, SchemaValue]] = self._subjects
         self.contexts: dict[str, RegistryContext] = {DEFAULT_CONTEXT: RegistryContext()}
         self._settings: dict[str | None, SubjectConfig] = {}
         self._modes: dict[str | None, str] = {}
         self._referrers: dict[SchemaKey, dict[SchemaKey, None]] = {}
+
+    def only(self, sees: Callable[[str], bool]) -> RegistryState:
+        """The state without the subjects that `sees` refuses, for reading: good until the next record is applied.
+
+        What a registered schema refers to is found all the same: it goes with the schema.
+        """
+        return _Seen(self, sees)
 
     # -- records ---
 
@@ -75,17 +83,17 @@ class RegistryState:
             self._apply_subject(key, value)
 
     def _apply_schema(self, key: SchemaKey, value: SchemaValue | None) -> None:
-        versions = self.subjects.setdefault(key.subject, {})
+        versions = self._subjects.setdefault(key.subject, {})
         former = versions.pop(key.version, None)
         if former is not None:
             self._forget(key, former)
         if value is not None:
             versions[key.version] = value
             if versions and next(reversed(versions)) < max(versions):
-                self.subjects[key.subject] = dict(sorted(versions.items()))
+                self._subjects[key.subject] = dict(sorted(versions.items()))
             self._enter(key, value)
         elif not versions:
-            del self.subjects[key.subject]
+            del self._subjects[key.subject]
 
     def _enter(self, key: SchemaKey, value: SchemaValue) -> None:
         context = self._context(context_of(key.subject))
@@ -153,10 +161,15 @@ class RegistryState:
     def version(self, subject: str, version: int) -> SchemaValue | None:
         return self.subjects.get(subject, {}).get(version)
 
+    def referred(self, subject: str, version: int) -> SchemaValue | None:
+        """The version to which a registered schema refers, a soft-deleted one too."""
+        return self.version(subject, version)
+
     def holders(self, context: str, schema_id: int) -> list[SchemaValue]:
         """The versions that have an id in a context, soft-deleted ones too."""
         found = self.contexts.get(context)
-        return [self._at(key) for key in found.holders.get(schema_id, ())] if found else []
+        keys = found.holders.get(schema_id, ()) if found else ()
+        return [self._at(key) for key in keys if key.subject in self.subjects]
 
     def ids_of(self, context: str, content: bytes) -> list[int]:
         """The ids of a content in a context, the oldest first."""
@@ -173,10 +186,13 @@ class RegistryState:
         for name, context in self.contexts.items():
             for schema_id in context.by_content.get(content, ()):
                 for key in context.holders[schema_id]:
-                    value = self._at(key)
-                    if value.guid_bytes == content:
+                    if key.subject in self.subjects and (value := self._at(key)).guid_bytes == content:
                         yield name, schema_id, value
                         break
+
+    def context_names(self) -> list[str]:
+        """The contexts that there are, sorted."""
+        return sorted(self.contexts)
 
     def targets(self, value: SchemaValue) -> list[SchemaKey]:
         """The versions that a schema refers to; a reference without context means the schema's own."""
@@ -185,7 +201,8 @@ class RegistryState:
 
     def referrers(self, subject: str, version: int) -> list[SchemaValue]:
         """The versions that refer to this one."""
-        return [self._at(key) for key in self._referrers.get(SchemaKey(subject, version), ())]
+        keys = self._referrers.get(SchemaKey(subject, version), ())
+        return [self._at(key) for key in keys if key.subject in self.subjects]
 
     # -- settings ---
 
@@ -233,6 +250,38 @@ class RegistryState:
             if scope in self._modes:
                 return self._modes[scope]
         return READWRITE
+
+
+class _Seen(RegistryState):
+    """A state that shares all with the whole one, and looks subjects up among those that `sees` takes."""
+
+    def __init__(self, whole: RegistryState, sees: Callable[[str], bool]) -> None:
+        self._whole = whole
+        self.subjects, self.contexts = _SeenSubjects(whole.subjects, sees), whole.contexts
+        self._settings, self._modes, self._referrers = whole._settings, whole._modes, whole._referrers
+
+    def referred(self, subject: str, version: int) -> SchemaValue | None:
+        return self._whole.referred(subject, version)
+
+    def context_names(self) -> list[str]:
+        seen = {context_of(subject) for subject in self.subjects} | {DEFAULT_CONTEXT}
+        return [name for name in self._whole.context_names() if name in seen]
+
+
+class _SeenSubjects(Mapping[str, Mapping[int, SchemaValue]]):
+    def __init__(self, subjects: Mapping[str, Mapping[int, SchemaValue]], sees: Callable[[str], bool]) -> None:
+        self._subjects, self._sees = subjects, sees
+
+    def __getitem__(self, subject: str) -> Mapping[int, SchemaValue]:
+        if not self._sees(subject):
+            raise KeyError(subject)
+        return self._subjects[subject]
+
+    def __iter__(self) -> Iterator[str]:
+        return filter(self._sees, self._subjects)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _scopes(subject: str | None) -> list[str | None]:

@@ -1,0 +1,124 @@
+"""A registry that acts as its callers do: users with different rights, over HTTP, against a broker with ACLs."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from tests.access.limited import Limited
+from tests.access.rights_requests import acl
+from tests.registry.http_client import Http, record
+
+from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
+
+TOPIC, CLUSTER = ResourceKind.TOPIC, ResourceKind.CLUSTER
+USERS = ("root", "alice", "bob", "carol")
+
+
+@pytest.fixture(scope="module")
+def limited() -> Iterator[Limited]:
+    one = Limited(["alice", "bob", "carol", "registry", "weak"])
+    with one.broker:
+        every = [acl("registry", Operation.ALL, TOPIC, "_schemas", prefixed=True)]
+        every += [acl("registry", operation, CLUSTER, CLUSTER_NAME)
+                  for operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)]  # fmt: skip
+        one.grant(*every, acl("weak", Operation.ALL, TOPIC, "_schemas", prefixed=True))
+        yield one
+
+
+def started(limited: Limited, folder: Path, user: str, *more: str) -> subprocess.Popen[str]:
+    """`ottla registry start`, logged in to the brokers as a user."""
+    host, port = limited.address
+    client, users = folder / "client.properties", folder / "users"
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="{user}";'
+    client.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")
+    users.write_text("".join(f"{name}={name}\n" for name in USERS))
+    command = [sys.executable, "-m", "ottla.cli.main", "registry", "start", "-b", f"{host}:{port}", "--port", "0"]
+    command += ["--command-config", str(client), "--users", str(users), *more]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="module")
+def url(limited: Limited, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with started(limited, tmp_path_factory.mktemp("registry"), "registry") as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().split()[3]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+
+
+class As(Http):
+    """Requests of a user."""
+
+    def __init__(self, url: str, user: str) -> None:
+        super().__init__(url)
+        self._header = "Basic " + base64.b64encode(f"{user}:{user}".encode()).decode()
+
+    def __call__(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
+        return super().__call__(method, path, body, authorization=self._header, **more)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for a condition; the test's own timeout ends a wait in vain."""
+    while not holds():
+        time.sleep(0.1)
+
+
+def test_each_user_may_do_what_the_acls_of_the_topic_say(limited: Limited, url: str) -> None:
+    limited.grant(acl("alice", Operation.WRITE, TOPIC, "parcels"), acl("bob", Operation.READ, TOPIC, "parcels"))
+    root, alice, bob, carol = (As(url, user) for user in USERS)
+    until(lambda: alice.register("parcels-value", record("R", "x")).status == 200)
+    until(lambda: bob("GET", "/subjects").json == ["parcels-value"])
+    assert root.register("secret-value", record("S", "x")).status == 200
+    assert bob("GET", "/subjects/parcels-value/versions/1").json["id"] == 1
+    refused = bob.register("parcels-value", record("R", "x", y=1))
+    assert refused.code == (403, 40301)
+    assert refused.json["message"] == ("User:bob has no right to write on topic parcels [TOPIC_AUTHORIZATION_FAILED]")
+    assert root("GET", "/subjects/parcels-value/versions").json == [1], "the refused call had no effect"
+    for user in (bob, carol):
+        there, absent = user("GET", "/subjects/secret-value/versions"), user("GET", "/subjects/nosuch-value/versions")
+        assert there.code == (404, 40401)
+        assert json.dumps(there.json).replace("secret", "nosuch") == json.dumps(absent.json)
+    assert carol("GET", "/subjects").json == []
+    assert carol("GET", "/schemas/ids/1").code == (404, 40403)
+    assert Http(url)("GET", "/subjects").status == 401
+
+
+def test_a_change_of_rights_counts_for_later_requests(limited: Limited, url: str) -> None:
+    carol = As(url, "carol")
+    assert carol.register("boats-value", record("B", "x")).code == (403, 40301)
+    limited.grant(acl("carol", Operation.WRITE, TOPIC, "boats"))
+    until(lambda: carol.register("boats-value", record("B", "x")).status == 200)
+    assert limited.take("carol") == 1
+    until(lambda: carol("GET", "/subjects/boats-value/versions").status == 404)
+    assert carol.register("boats-value", record("B", "x")).code == (403, 40301)
+
+
+def test_serializers_work_with_the_rights_that_clients_need_anyway(limited: Limited, url: str) -> None:
+    limited.grant(acl("alice", Operation.WRITE, TOPIC, "visits"), acl("bob", Operation.READ, TOPIC, "visits"))
+    writer, reader = (SchemaRegistryClient({"url": url, "basic.auth.user.info": f"{user}:{user}"})
+                      for user in ("alice", "bob"))  # fmt: skip
+    until(lambda: As(url, "alice").register("visits-key", '"int"').status == 200)
+    context = SerializationContext("visits", MessageField.VALUE)
+    value = AvroSerializer(writer, json.dumps(record("Visit", "id")))({"id": 7}, context)
+    assert AvroDeserializer(reader)(value, context) == {"id": 7}
+
+
+def test_a_registry_that_may_not_read_the_acls_does_not_start(limited: Limited, tmp_path: Path) -> None:
+    with started(limited, tmp_path, "weak", "--topic", "_schemas-weak") as process:
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 1
+    assert "Grant that user describe and describe-configs on the cluster" in said
