@@ -76,8 +76,9 @@ def _without_file(given: Given, port: int) -> WorkerSettings:
 async def _run_alone(worker: Mapping[str, str], configs: Sequence[Mapping[str, str]]) -> int:
     """Run connectors, with a REST interface where the worker's file names listeners."""
     from ottla.connect.rest.app import ConnectApp
-    from ottla.connect.rest.listener import address_of, context_of, guarded
+    from ottla.connect.rest.listener import address_of, caller_rights, context_of, guarded, judging
     from ottla.connect.standalone import Standalone
+    from ottla.connect.tasks.clients import client_of
     from ottla.web.server import listening, serving
 
     if not worker.get("listeners"):
@@ -94,11 +95,12 @@ async def _run_alone(worker: Mapping[str, str], configs: Sequence[Mapping[str, s
         worker_id = f"{address.shown}:{bound.getsockname()[1]}"
         standalone = Standalone(worker, configs, worker_id)
         _stop_on_signals(standalone)
-        app = ConnectApp(standalone)
-        standalone.owning.set_level = app.loggers.set
-        async with serving(guarded(app, worker), bound, ssl_context=context):
-            print(f"ottla connect ready: {address.scheme}://{worker_id} alone; Ctrl-C ends it", flush=True)
-            return await standalone.serve()
+        async with judging(caller_rights(worker, *client_of(worker))) as caller_of:
+            app = ConnectApp(standalone, caller_of)
+            standalone.owning.set_level = app.loggers.set
+            async with serving(guarded(app, worker), bound, ssl_context=context):
+                print(f"ottla connect ready: {address.scheme}://{worker_id} alone; Ctrl-C ends it", flush=True)
+                return await standalone.serve()
 
 
 def _stop_on_signals(standalone: Standalone) -> None:

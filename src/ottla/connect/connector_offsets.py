@@ -11,7 +11,7 @@ from ottla.client.aio.cluster import Cluster
 from ottla.client.consume.offsets import commit_offsets, committed_offsets
 from ottla.client.model import CommittedOffset
 from ottla.connect.errors import ConfigException
-from ottla.connect.machine.offsets import Change, require_stopped, sink_changes, sink_offset
+from ottla.connect.machine.offsets import Change, reading_group, require_stopped, sink_changes, sink_offset
 from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.state import Config, ConnectorState
 from ottla.connect.machine.validation import plugin_of
@@ -79,4 +79,4 @@ class ConnectorOffsets:
 
 
 def _group_of(connector: ConnectorState) -> str:
-    return connector.config.get("consumer.override.group.id", f"connect-{connector.name}")
+    return reading_group(connector.config, connector.name)

@@ -15,7 +15,8 @@ from ottla.config.properties import parse_properties
 from ottla.connect.checks import one_of
 from ottla.connect.errors import ConfigException
 from ottla.connect.rest.app import ConnectApp
-from ottla.connect.rest.listener import USERS, address_of, context_of, guarded
+from ottla.connect.rest.listener import USERS, address_of, caller_rights, context_of, guarded, judging
+from ottla.connect.tasks.clients import client_of
 from ottla.connect.tasks.worker_options import check, flag, number
 from ottla.connect.worker import Worker, WorkerSettings
 from ottla.jobs.parent import parent_watched
@@ -94,8 +95,10 @@ async def serve(settings: WorkerSettings, *, with_parent: bool = False) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        async with parent_watched(stop) if with_parent else nullcontext(), Worker(settings, worker_id) as worker:
-            app = ConnectApp(worker)
+        rights = caller_rights(settings.properties, *client_of(settings.properties))
+        parent = parent_watched(stop) if with_parent else nullcontext()
+        async with parent, Worker(settings, worker_id) as worker, judging(rights) as caller_of:
+            app = ConnectApp(worker, caller_of)
             worker.owning.set_level = app.loggers.set
             handler = guarded(app, settings.properties)
             async with serving(handler, bound, ssl_context=context):

@@ -1,9 +1,11 @@
-"""One call to the REST interface of a Connect worker, ours or Kafka's."""
+"""One call to the REST interface of a Connect worker, ours or Kafka's, as the user that the environment names."""
 
 from __future__ import annotations
 
+import base64
 import json
-from typing import Any
+import os
+from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
@@ -11,6 +13,8 @@ from urllib.request import Request, urlopen
 from ottla.cli.faults import Misuse
 
 DEFAULT_URL = "http://127.0.0.1:8083"
+USER: Final = "OTTLA_CONNECT_USER"
+PASSWORD: Final = "OTTLA_CONNECT_PASSWORD"
 _TIMEOUT_S = 90.0
 """Kafka's workers answer within that time, if only to say that they cannot."""
 
@@ -36,6 +40,9 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
     """The JSON of the answer, None where there is none; CallFailed says what the worker said."""
     content = None if body is None else json.dumps(body).encode()
     headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if content else {})
+    if user := os.environ.get(USER):
+        login = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
+        headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
     request = Request(f"{url}{path}", content, headers, method=method)
     try:
         with urlopen(request, timeout=_TIMEOUT_S) as answer:

@@ -7,13 +7,23 @@ from typing import Any, Final
 
 from ottla.connect.machine.records import Target
 from ottla.connect.machine.refusals import CallRefused
-from ottla.connect.machine.state import ConnectorState
+from ottla.connect.machine.state import Config, ConnectorState
 from ottla.kernel.ids import TopicPartition
 
 Change = tuple[Mapping[str, Any], Mapping[str, Any] | None]
 """A partition, and the offset that it gets; None removes it."""
 ALTERED: Final = "The offsets for this connector have been altered successfully"
 RESET: Final = "The offsets for this connector have been reset successfully"
+
+
+def group_of(name: str) -> str:
+    """The group that stands for a connector: ACLs on it are about the connector."""
+    return f"connect-{name}"
+
+
+def reading_group(config: Config, name: str) -> str:
+    """The group as which a sink reads, and which has its offsets."""
+    return config.get("consumer.override.group.id", group_of(name))
 
 
 def require_stopped(connector: ConnectorState) -> None:

@@ -146,6 +146,11 @@ class SourceConnector(Connector):
     """A connector that reads from elsewhere into topics."""
 
     kind = "source"
+    topic_option: ClassVar[str] = ""
+    """The option that names the topic of all its records, or with `.prefix` at its end the beginning of all topics.
+
+    Empty: its configuration does not tell. Callers of REST whom ACLs limit need WRITE on all topics then.
+    """
 
     @classmethod
     @abstractmethod

@@ -45,6 +45,7 @@ class FileStreamSourceConnector(SourceConnector):
 
     java_class = _PACKAGE + "FileStreamSourceConnector"
     version = KAFKA_VERSION
+    topic_option = "topic"
     OPTIONS = ConfigDef(
         Option("file", Type.STRING, None, Importance.HIGH, "The file to read; standard input if there is none."),
         Option("topic", Type.STRING, importance=Importance.HIGH, check=non_empty_text, doc="The topic of the records."),

@@ -9,15 +9,17 @@ from urllib.parse import quote
 
 from ottla.connect.machine import decide
 from ottla.connect.machine.decide import ConnectDecision, Put
-from ottla.connect.machine.offsets import ALTERED, RESET
+from ottla.connect.machine.offsets import ALTERED, RESET, sink_changes
 from ottla.connect.machine.records import LoggerLevel, Status, Target
 from ottla.connect.machine.refusals import CallRefused, connector_not_found
 from ottla.connect.machine.state import ConnectorState
 from ottla.connect.plugin import KAFKA_VERSION
-from ottla.connect.rest import answers, plugins
+from ottla.connect.plugins.known import kind_of
+from ottla.connect.rest import answers, plugins, rights
 from ottla.connect.rest.bodies import body_of, changed_offsets, config_of, new_connector, unreadable
 from ottla.connect.rest.loggers import Loggers, number_of
 from ottla.connect.rest.service import Service
+from ottla.jobs.caller import HttpCaller
 from ottla.metrics.exposition import CONTENT_TYPE, render
 from ottla.web.exchange import HttpError, Request, Response, json_response
 
@@ -33,6 +35,7 @@ class RestCall:
     service: Service
     loggers: Loggers
     request: Request
+    caller: HttpCaller
 
     @property
     def name(self) -> str:
@@ -84,40 +87,48 @@ async def metrics(call: RestCall) -> Response:
 async def list_connectors(call: RestCall) -> Response:
     configs, statuses = call.service.configs, call.service.statuses
     query = call.request.query()
+    names = [name for name in configs.names if rights.sees(call.caller, name)]
     if "expand" not in query:
-        return json_response(configs.names)
+        return json_response(names)
     expanded: dict[str, dict[str, Any]] = {}
-    for name in configs.names:
+    for name in names:
         expanded[name] = {}
         known = configs.get(name)
         if "status" in query["expand"] and name in statuses.connectors:
             expanded[name]["status"] = answers.status(configs, statuses, name)
-        if "info" in query["expand"] and known is not None:
+        if "info" in query["expand"] and known is not None and rights.sees_config(call.caller, name):
             expanded[name]["info"] = answers.info(known)
     return json_response(expanded)
 
 
 async def create(call: RestCall) -> Response:
     wanted = new_connector(body_of(call.request))
+    rights.require_configuring(call.caller, wanted.name)
     service = call.service
-    made = await service.write(
-        lambda: decide.create(service.configs, service.view, wanted.name, wanted.config, wanted.initial)
+    return await _put(
+        call, lambda: decide.create(service.configs, service.view, wanted.name, wanted.config, wanted.initial)
     )
-    return _put(call, made)
 
 
 async def put_config(call: RestCall) -> Response:
     config, service, name = config_of(body_of(call.request)), call.service, call.name.strip()
-    return _put(call, await service.write(lambda: decide.put(service.configs, service.view, name, config)))
+    return await _put(call, lambda: decide.put(service.configs, service.view, name, config))
 
 
 async def patch_config(call: RestCall) -> Response:
     changes, service = config_of(body_of(call.request), "the patch"), call.service
-    return _put(call, await service.write(lambda: decide.patch(service.configs, service.view, call.name, changes)))
+    return await _put(call, lambda: decide.patch(service.configs, service.view, call.name, changes))
 
 
-def _put(call: RestCall, made: Put) -> Response:
+async def _put(call: RestCall, decision: Callable[[], ConnectDecision[Put]]) -> Response:
     """The connector as it is now; with its place where it is new."""
+
+    def decided() -> ConnectDecision[Put]:
+        found = decision()
+        rights.require_work(call.caller, found.answer.connector.name, found.answer.connector.config)
+        return found
+
+    made = await call.service.write(decided)
     if not made.created:
         return json_response(answers.info(made.connector))
     current = call.service.configs.get(made.connector.name) if call.service.makes_tasks_at_once else None
@@ -230,7 +241,10 @@ async def get_offsets(call: RestCall) -> Response:
 
 async def alter_offsets(call: RestCall) -> Response:
     changes = changed_offsets(body_of(call.request, numbers_as_text=False))
-    await call.service.alter_offsets(await call.connector(), changes)
+    connector = await call.connector()
+    if call.caller.rules is not None and kind_of(connector.config) == "sink":
+        rights.require_reading(call.caller, (place.topic for place in sink_changes(changes)))
+    await call.service.alter_offsets(connector, changes)
     return json_response({"message": ALTERED})
 
 
@@ -249,7 +263,10 @@ async def plugin_options(call: RestCall) -> Response:
 
 
 async def validate(call: RestCall) -> Response:
-    return json_response(plugins.verdict(call.name, config_of(body_of(call.request)), call.service.view))
+    """A verdict shows values of the worker's secrets where they are wrong, so it is for those who may use them."""
+    config = config_of(body_of(call.request))
+    rights.require_configuring(call.caller, (config.get("name") or "").strip())
+    return json_response(plugins.verdict(call.name, config, call.service.view))
 
 
 async def get_loggers(call: RestCall) -> Response:

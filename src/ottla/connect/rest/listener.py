@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from ottla.client.model import ClientSettings
 from ottla.config.passwords import UsersFile
 from ottla.connect.errors import ConfigException
+from ottla.jobs.caller_rights import MAPPING_RULES, CallerOf, CallerRights, RightsUnreadable, anybody, asks
 from ottla.tls.contexts import TlsContext
 from ottla.web.entry import Asked, https_context
 from ottla.web.exchange import Handler
@@ -17,6 +20,7 @@ _PORT: Final = 8083
 TLS_PREFIX: Final = "listeners.https."
 USERS: Final = "ottla.rest.users"
 """A file of lines NAME=PASSWORD: requests must bring one of them."""
+_CLIENT_AUTH: Final = "ssl.client.auth"
 
 
 class Address(NamedTuple):
@@ -56,6 +60,33 @@ def context_of(worker: Mapping[str, str]) -> TlsContext | None:
         return https_context(worker, TLS_PREFIX)
     except ValueError as fault:
         raise ConfigException(f"listeners: {fault}") from None
+
+
+def caller_rights(worker: Mapping[str, str], bootstrap: str, client: ClientSettings) -> CallerRights | None:
+    """The judge of the callers; None where nobody is asked who they are. ConfigException for wrong mapping rules."""
+    tls: dict[str, str] = {}
+    if address_of(worker).scheme == "https":
+        tls = {name: worker[name] for name in (_CLIENT_AUTH, MAPPING_RULES) if name in worker}
+        tls |= {name.removeprefix(TLS_PREFIX): text for name, text in worker.items() if name.startswith(TLS_PREFIX)}
+    if not asks(worker.get(USERS), tls):
+        return None
+    try:
+        return CallerRights(bootstrap, client, mapping_rules=tls.get(MAPPING_RULES, ""))
+    except ValueError as fault:
+        raise ConfigException(f"{MAPPING_RULES}: {fault}") from None
+
+
+@asynccontextmanager
+async def judging(rights: CallerRights | None) -> AsyncIterator[CallerOf]:
+    """In this block callers are judged; ConfigException where the brokers do not show what they may do."""
+    if rights is None:
+        yield anybody
+        return
+    try:
+        async with rights:
+            yield rights
+    except RightsUnreadable as fault:
+        raise ConfigException(f"{USERS}: {fault}") from None
 
 
 def guarded(app: Handler, worker: Mapping[str, str]) -> Handler:

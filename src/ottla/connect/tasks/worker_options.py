@@ -27,8 +27,8 @@ _WITHOUT_EFFECT: Final = (
     "connections.max.idle.ms", "socket.connection.setup.timeout.ms", "socket.connection.setup.timeout.max.ms",
 )  # fmt: skip
 _HTTPS: Final = "listeners.https."
-_CLIENT_AUTH: Final = "ssl.client.auth"
-"""An option of the worker's own address; its clients have no use for it."""
+_OF_ADDRESS: Final = ("ssl.client.auth", "ssl.principal.mapping.rules")
+"""Options of the worker's own address; its clients have no use for them."""
 _FAMILIES: Final = (_HTTPS, "key.converter.", "value.converter.", "header.converter.", "config.providers.", "producer.",
                     "consumer.")  # fmt: skip
 _FAMILIES_WITHOUT_EFFECT: Final = ("admin.", "metrics.context.")
@@ -39,7 +39,7 @@ _log = logging.getLogger("ottla.connect")
 def check(given: Mapping[str, str], own: Sequence[str]) -> None:
     """Refuse values that tasks cannot use; warn of each option without effect. `own`: the worker's besides."""
     require_secure(given)
-    in_use = (*own, *_OF_TASKS, *SECURITY, _CLIENT_AUTH)
+    in_use = (*own, *_OF_TASKS, *SECURITY, *_OF_ADDRESS)
     for name in given:
         if name in in_use or name.startswith(_FAMILIES):
             continue
@@ -54,7 +54,7 @@ def check(given: Mapping[str, str], own: Sequence[str]) -> None:
 
 def require_secure(given: Mapping[str, str]) -> None:
     """Refuse options of encryption and authentication that will not do, by name: no client may go on without them."""
-    clients = {name: value for name, value in given.items() if name != _CLIENT_AUTH}
+    clients = {name: value for name, value in given.items() if name not in _OF_ADDRESS}
     for prefix in ("", *_CLIENTS):
         options = {name.removeprefix(prefix): value for name, value in clients.items() if name.startswith(prefix)}
         try:
@@ -63,8 +63,9 @@ def require_secure(given: Mapping[str, str]) -> None:
             raise ConfigException(f"{prefix}{fault}") from None
     for name in given:
         option = name.removeprefix(_HTTPS)
-        if option != name and option not in TLS:
-            raise ConfigException(f"{name}: there is no such option{nearest(option, TLS)}")
+        known = (*TLS, *_OF_ADDRESS)
+        if option != name and option not in known:
+            raise ConfigException(f"{name}: there is no such option{nearest(option, known)}")
 
 
 def number(given: Mapping[str, str], name: str, default: int) -> int:

@@ -55,6 +55,7 @@ class DirectorySourceConnector(SourceConnector):
 
     java_class = "ottla.connect.DirectorySourceConnector"
     version = KAFKA_VERSION
+    topic_option = "topic"
     OPTIONS = ConfigDef(
         Option("input.directory", Type.STRING, importance=_HIGH, doc="The directory to watch.", check=non_empty_text),
         Option("topic", Type.STRING, importance=_HIGH, doc="The topic of the records.", check=non_empty_text),

@@ -50,6 +50,7 @@ class HttpSourceConnector(SourceConnector):
 
     java_class = "ottla.connect.HttpSourceConnector"
     version = KAFKA_VERSION
+    topic_option = "topic"
     OPTIONS = ConfigDef(
         Option("http.url", Type.STRING, importance=_HIGH, doc="The address that is asked; ${offset} stands for the "
                "offset.", check=understood(_url)),

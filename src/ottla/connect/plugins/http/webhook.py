@@ -45,6 +45,7 @@ class WebhookSourceConnector(SourceConnector):
 
     java_class = "ottla.connect.WebhookSourceConnector"
     version = KAFKA_VERSION
+    topic_option = "topic"
     OPTIONS = ConfigDef(
         *listener_options(8090),
         Option("listen.path", Type.STRING, "/", _HIGH, "The path that requests are sent to.", _path),

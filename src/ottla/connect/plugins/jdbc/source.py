@@ -44,6 +44,7 @@ class JdbcSourceConnector(SourceConnector):
 
     java_class = "io.confluent.connect.jdbc.JdbcSourceConnector"
     version = VERSION
+    topic_option = "topic.prefix"
     runners = ("light", "spark")
 
     @classmethod

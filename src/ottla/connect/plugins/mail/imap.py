@@ -33,6 +33,7 @@ class ImapSourceConnector(SourceConnector):
 
     java_class = "ottla.connect.ImapSourceConnector"
     version = KAFKA_VERSION
+    topic_option = "topic"
     OPTIONS = ConfigDef(
         Option("imap.host", Type.STRING, importance=_HIGH, doc="The server.", check=non_empty_text),
         Option("imap.user", Type.STRING, importance=_HIGH, doc="Who logs in.", check=non_empty_text),

@@ -30,6 +30,7 @@ class OtlpSourceConnector(SourceConnector):
 
     java_class = "ottla.connect.OtlpSourceConnector"
     version = KAFKA_VERSION
+    topic_option = "topic"
     OPTIONS = ConfigDef(*listener_options(4318))
 
     @classmethod

@@ -44,6 +44,7 @@ class SyslogSourceConnector(SourceConnector):
 
     java_class = "ottla.connect.SyslogSourceConnector"
     version = KAFKA_VERSION
+    topic_option = "topic"
     OPTIONS = ConfigDef(
         Option("topic", Type.STRING, importance=_HIGH, doc="The topic of the records.", check=non_empty_text),
         Option("listen.host", Type.STRING, "127.0.0.1", _HIGH, "The address to listen at; 0.0.0.0 is all of them.",
