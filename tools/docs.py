@@ -12,11 +12,13 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import unified_diff
 from pathlib import Path
+from typing import Any, Protocol
 
 from ottla.config.option import Option, OptionStatus
+from ottla.jobs.caller import Right
 
 REFERENCE = Path(__file__).resolve().parent.parent / "docs" / "reference"
 _MADE = "Made from the code by `python tools/docs.py`; changes belong there."
@@ -74,6 +76,8 @@ def apis() -> str:
 
 def rights() -> str:
     """The rights that each API takes, and the answer to those who lack them."""
+    from ottla.connect.rest.app import ROUTES as connect
+    from ottla.registry.routes import ROUTES as registry
     from ottla.wire.apis import APIS
     from ottla.wire.checks import Check, checks
 
@@ -93,7 +97,34 @@ def rights() -> str:
             ("API and versions", "operation", "resource", "which", "when", "answer without it"),
             [row(key, check) for key, rows in checks().items() for check in rows],
         ),
+        "## The schema registry",
+        "Where a registry [asks its callers who they are](../guide/security.md#http), each call is held against these "
+        "rows. The topic of a subject is its name without `-key` or `-value`, in every context; it need not exist. All "
+        "rows of a call count. With 403 the error code is 40301.",
+        *_over_http(registry),
+        "## Connect's REST interface",
+        "Likewise for a worker that asks its callers. The rows of topics and of other groups are about what a "
+        "connector does with the login of its worker.",
+        *_over_http(connect),
     )
+
+
+def _over_http(routes: Mapping[str, Mapping[str, _Served]]) -> list[str]:
+    """The rights of the calls of an interface over HTTP."""
+    head = ("call", "operation", "resource", "which", "answer without it")
+    rows: list[Sequence[str]] = []
+    for path, methods in routes.items():
+        for method, served in methods.items():
+            call = f"`{method} /{path}`"
+            rows += [
+                (call, right.operation.name, right.resource.name, right.which, right.without) for right in served.rights
+            ] or [(call, "-", "-", "-", "-")]
+    return _table(head, rows)
+
+
+class _Served(Protocol):
+    @property
+    def rights(self) -> tuple[Right[Any], ...]: ...
 
 
 def configuration() -> str:
