@@ -139,6 +139,12 @@ public class StreamsOracle {
             case "stream_global_left" -> b.<String, String>stream("a").leftJoin(b.<String, String>globalTable("b"), (k, v) -> k, PAIR).to("out");
             case "versioned_stream" -> b.<String, String>stream("a").leftJoin(versioned(b), PAIR).to("out");
             case "versioned_mapped" -> b.<String, String>stream("a").leftJoin(versioned(b).mapValues(v -> v + "!"), PAIR).to("out");
+            case "grace" -> b.<String, String>stream("a").join(versioned(b), PAIR, waiting(5)).to("out");
+            case "grace_left" -> b.<String, String>stream("a").selectKey((k, v) -> k).leftJoin(versioned(b).mapValues(v -> v + "!"), PAIR, waiting(20)).to("out");
+            case "grace_named" -> b.<String, String>stream("a").leftJoin(versioned(b), PAIR, waiting(0).withName("met")).to("out");
+            case "grace_unversioned" -> b.<String, String>stream("a").join(b.<String, String>table("b"), PAIR, waiting(5)).to("out");
+            case "grace_kept" -> b.<String, String>stream("a").join(versioned(b).mapValues(v -> v + "!", Materialized.as("kept")), PAIR, waiting(5)).to("out");
+            case "grace_too_long" -> b.<String, String>stream("a").join(versioned(b), PAIR, waiting(21)).to("out");
             case "versioned_tables" -> b.<String, String>table("a").leftJoin(versioned(b), PAIR).toStream().to("out");
             case "versioned_group" -> versioned(b).groupBy((k, v) -> KeyValue.pair(v, k), Grouped.with(TEXT, TEXT)).count().toStream().mapValues(v -> v == null ? "null" : "" + v).to("out");
             case "versioned_alone" -> versioned(b).toStream().mapValues(v -> v == null ? "null" : v).to("out");
@@ -164,6 +170,10 @@ public class StreamsOracle {
 
     private static String foreign(String key, String value) {
         return value.equals("1") ? "k" : value.equals("2") ? "j" : null;
+    }
+
+    private static Joined<String, String, String> waiting(long graceMs) {
+        return Joined.with(TEXT, TEXT, TEXT).withGracePeriod(ms(graceMs));
     }
 
     private static Duration ms(long ms) {

@@ -9,6 +9,7 @@ import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.*;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.state.Stores;
 
 /** Builds the topologies that programs.py makes at random: a step is an operation, a variant, its operands, a topic. */
 class StreamsPrograms {
@@ -39,6 +40,10 @@ class StreamsPrograms {
     @SuppressWarnings("unchecked")
     private static Object step(StreamsBuilder b, String name, int n, List<Object> of, String topic) {
         if (name.equals("stream")) return b.stream(topic, Consumed.with(TEXT, TEXT));
+        if (name.equals("versions")) {
+            var store = Stores.persistentVersionedKeyValueStore("history-" + topic, ms(20));
+            return b.table(topic, Consumed.with(TEXT, TEXT), Materialized.<String, String>as(store).withKeySerde(TEXT).withValueSerde(TEXT));
+        }
         if (name.equals("table")) return b.table(topic, Consumed.with(TEXT, TEXT));
         if (of.get(0) instanceof KTable) {
             return ofTable(name, n, (KTable<String, String>) of.get(0), of.size() > 1 ? (KTable<String, String>) of.get(1) : null);
@@ -70,6 +75,7 @@ class StreamsPrograms {
             case "suppressed" -> suppressed(s.groupByKey(Grouped.with(TEXT, TEXT)), n % 3);
             case "cogroup" -> s.groupByKey().cogroup(ADDED).cogroup(((KStream<String, String>) other).groupByKey(), TAKEN).aggregate(() -> "0");
             case "stream_table" -> n % 2 == 1 ? s.leftJoin((KTable<String, String>) other, PAIR) : s.join((KTable<String, String>) other, PAIR);
+            case "grace" -> grace(s, (KTable<String, String>) other, n);
             case "streams" -> streams(s, (KStream<String, String>) other, n);
             default -> throw new IllegalArgumentException(name);
         };
@@ -82,7 +88,7 @@ class StreamsPrograms {
             case "table_map_values" -> t.mapValues(v -> cut(v + "!"));
             case "table_group" -> t.groupBy((k, v) -> KeyValue.pair(last(v), v)).aggregate(() -> "0", ADDED, TAKEN);
             case "table_count" -> t.groupBy((k, v) -> KeyValue.pair(v, k)).count().mapValues(v -> "" + v);
-            case "to_stream" -> t.toStream();
+            case "to_stream", "updates" -> t.toStream();
             case "time_limit" -> t.suppress(Suppressed.untilTimeLimit(ms(7), Suppressed.BufferConfig.unbounded()));
             case "tables" -> n % 3 == 0 ? t.join(other, PAIR) : n % 3 == 1 ? t.leftJoin(other, PAIR) : t.outerJoin(other, PAIR);
             case "foreign" -> n % 2 == 1 ? t.leftJoin(other, StreamsPrograms::foreign, PAIR) : t.join(other, StreamsPrograms::foreign, PAIR);
@@ -105,6 +111,11 @@ class StreamsPrograms {
         KTable<Windowed<String>, Long> counted = n == 0 ? s.windowedBy(tumbling()).count()
             : n == 1 ? s.windowedBy(tumbling().advanceBy(ms(4))).count() : s.windowedBy(sessions()).count();
         return shown(counted.suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded())).mapValues(v -> "" + v));
+    }
+
+    private static KStream<String, String> grace(KStream<String, String> s, KTable<String, String> table, int n) {
+        var waiting = Joined.with(TEXT, TEXT, TEXT).withGracePeriod(ms(n % 3 == 0 ? 0 : n % 3 == 1 ? 5 : 20));
+        return n % 2 == 1 ? s.leftJoin(table, PAIR, waiting) : s.join(table, PAIR, waiting);
     }
 
     private static KStream<String, String> streams(KStream<String, String> one, KStream<String, String> other, int n) {

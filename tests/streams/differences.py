@@ -47,8 +47,9 @@ APART = """\
 * All topics of a sub-topology have the same number of partitions, also where streams are only merged.
 * Windowed keys of results are placed by all of their bytes; Kafka places them by the key without the window.
 * The left table of a foreign-key join must be written with Kafka's default partitioner.
-* Changelogs of versioned tables have a record a version, with the time in the key; joins with a grace period
-  (`Joined.withGracePeriod`) are not there.
+* Changelogs of versioned tables have a record a version, with the time in the key.
+* A record without a key in a left join with grace is joined with nothing, as in other left joins; Kafka fails there.
+* Records that waited for a join with grace have no place any more for processors, errors and dead letters behind it.
 * In the text of a topology the neighbours of a node may be in another order: Kafka sorts them by sizes that still
   change while it does so. About two of a thousand topologies made at random show it.
 * There is no record cache: every update is sent on.

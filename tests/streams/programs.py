@@ -28,6 +28,7 @@ from ottla.streams import (
 Step = tuple[str, int, list[int], str]
 Program = list[Step]
 LENGTH = 40
+HISTORY_MS = 20
 WINDOWS = (TimeWindows(10, grace_ms=5), TimeWindows(10, 4, grace_ms=5), SlidingWindows(8, grace_ms=5),
            SessionWindows(5, grace_ms=3))  # fmt: skip
 WITHIN = (JoinWindows.of(6, grace_ms=3), JoinWindows(2, 8, grace_ms=3))
@@ -73,6 +74,11 @@ def of_stream_and_table(stream: Stream, table: Table, n: int) -> Stream:
     return stream.left_join(table, joined) if n % 2 else stream.join(table, joined)
 
 
+def with_grace(stream: Stream, table: Table, n: int) -> Stream:
+    join = stream.left_join if n % 2 else stream.join
+    return join(table, joined, grace_ms=(0, 5, HISTORY_MS)[n % 3])
+
+
 def of_streams(one: Stream, other: Stream, n: int) -> Stream:
     windows = WITHIN[n % 2]
     if n // 2 % 3 == 0:
@@ -113,14 +119,17 @@ OPERATIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "table_group": ("T>T", lambda t, n: t.group_by(lambda k, v: (v[-1:], v)).aggregate(lambda: "0", added, taken)),
     "table_count": ("T>T", lambda t, n: t.group_by(lambda k, v: (v, k)).count().map_values(str, value=TEXT)),
     "to_stream": ("T>S", lambda t, n: t.to_stream()),
+    "updates": ("V>S", lambda t, n: t.to_stream()),
     "time_limit": ("T>T", lambda t, n: t.suppress_until_time_limit(7)),
     "stream_table": ("ST>S", of_stream_and_table),
+    "grace": ("SV>S", with_grace),
     "streams": ("SS>S", of_streams),
     "tables": ("TT>T", of_tables),
     "foreign": ("TT>T", by_foreign_key),
     "by_value": ("TT>T", lambda t, other, n: t.join_on_foreign_key(other, lambda k, v: v, joined)),
 }  # fmt: skip
-SOURCES = {"stream": "S", "table": "T"}
+SOURCES = {"stream": "S", "table": "T", "versions": "V"}
+"""The kinds of their results: streams, tables, and versioned tables."""
 
 
 def drawn(draw: random.Random, most: int = 7) -> tuple[Program, list[Row]]:
@@ -161,7 +170,8 @@ def built(program: Program) -> Topology:
     for name, n, operands, topic in program:
         of = [made[at] for at in operands]
         if name in SOURCES:
-            made.append(builder.stream(topic) if name == "stream" else builder.table(topic))
+            history = {"history_ms": HISTORY_MS, "store": f"history-{topic}"} if name == "versions" else {}
+            made.append(builder.stream(topic) if name == "stream" else builder.table(topic, **history))
         elif name == "to":
             made.append(of[0].to(topic))
         else:

@@ -222,6 +222,34 @@ def test_a_global_table_is_read_before_the_first_record_and_followed_and_waiting
         assert results(2) == [b"a anna", b"a anton"]
 
 
+def test_records_that_wait_for_a_join_with_grace_survive_a_restart(broker: TestBroker) -> None:
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("prices", 2)
+
+    def priced() -> Topology:
+        builder = StreamsBuilder(key=TEXT, value=TEXT)
+        prices = builder.table("prices", history_ms=100, store="prices")
+        builder.stream("word-lines").join(prices, lambda order, price: order + price, grace_ms=10, name="priced").to(
+            "word-counts"
+        )
+        return builder.build()
+
+    def send(topic: str, value: str, timestamp: int) -> None:
+        with Producer(broker.bootstrap_servers) as producer:
+            producer.produce(topic, value, "k", timestamp=timestamp)
+
+    send("word-lines", "a", 20)
+    with running(broker, priced):
+        broker.wait_for(lambda: broker.records("app-priced-Buffer-changelog"), what="it waits")
+    send("prices", "1", 15)
+    send("prices", "2", 25)
+    with running(broker, priced, stores="disk"):
+        broker.wait_for(lambda: len(broker.records("app-prices-changelog")) == 2, what="prices")
+        send("word-lines", "b", 31)
+        (record,) = broker.records("word-counts", at_least=1, isolation_level="read_committed", timeout=60)
+    assert (record.value, record.timestamp) == (b"a1", 20)
+
+
 def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(
     broker: TestBroker, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -198,6 +198,12 @@ def test_topologies_that_cannot_be_are_refused_with_the_way_out() -> None:
     ):
         assert "both sides come from different builders" in refused(join)
     assert "leave store='s' out" in refused(lambda b: b.stream("a").join(b.table("b"), max, store="s"))
+    assert "grace_ms= is for joins with a table" in refused(
+        lambda b: b.stream("a").join(b.global_table("b"), max, table_key=max, grace_ms=5)
+    )
+    assert "grace_ms=-1 must not be negative" in refused(
+        lambda b: b.stream("a").join(b.table("b", history_ms=5), max, grace_ms=-1)
+    )
     assert "follows a windowed aggregate" in refused(lambda b: b.table("a").suppress_until_window_closes())
     assert "is not allowed" in refused(lambda b: b.stream("a b"))
     assert "advance_ms=20 must be between 1 and the size" in refused(lambda b: TimeWindows(10, 20))
@@ -233,6 +239,44 @@ def test_a_stream_meets_the_value_of_a_versioned_table_that_was_valid_at_its_tim
     assert test.rows("prices") == {"tea": "5"}
     test.pipe_input("prices", "tea", "0", 29)
     assert test.store("prices").expired == 1
+
+
+def priced(joiner: Any, *, on_error: str = "fail") -> TopologyTest:
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    prices = builder.table("prices", history_ms=100)
+    builder.stream("orders").left_join(prices, joiner, grace_ms=10, name="priced").to("out")
+    return TopologyTest(builder.build(), on_error=on_error)
+
+
+def test_a_join_with_grace_waits_for_updates_that_come_late_and_joins_late_records_at_once() -> None:
+    test = priced(lambda order, price: f"{order} at {price}")
+    for topic, value, time in (("prices", "1", 0), ("orders", "a", 20), ("prices", "2", 15), ("orders", "b", 29)):
+        test.pipe_input(topic, "tea", value, time, headers=(("from", value.encode()), ("empty", None)))
+    assert test.read_outputs("out") == []
+    test.pipe_input("orders", "tea", "c", 30)
+    (record,) = test.read_outputs("out")
+    assert (record.value, record.timestamp, record.headers) == ("a at 2", 20, (("from", b"a"), ("empty", None)))
+    test.pipe_input("orders", "tea", "late", 14)
+    test.pipe_input("orders", None, "without a key", 90)
+    assert [(r.value, r.timestamp) for r in test.read_outputs("out")] == [
+        ("late at 1", 14), ("without a key at None", 90),
+    ]  # fmt: skip
+    test.pipe_input("orders", "tea", "d", 40)
+    assert test.read_records("out") == [("tea", "b at 2"), ("tea", "c at 2")]
+
+
+def test_a_record_that_waited_and_fails_is_left_out_alone() -> None:
+    test = priced(lambda order, price: f"{int(order)} at {price}", on_error="skip")
+    for value, time in (("1", 0), ("x", 0), ("2", 0), ("3", 1), ("4", 50)):
+        test.pipe_input("orders", "tea", value, time)
+    assert [value for _, value in test.read_records("out")] == ["1 at None", "2 at None", "3 at None"]
+    assert [fault.reason for fault in test.faults] == [
+        "priced failed: ValueError: invalid literal for int() with base 10: 'x'"
+    ]
+    with pytest.raises(ProcessingError, match="priced failed: ValueError"):
+        failing = priced(lambda order, price: int(order))
+        failing.pipe_input("orders", "tea", "x", 0)
+        failing.pipe_input("orders", "tea", "1", 50)
 
 
 def test_a_versioned_table_refuses_suppress() -> None:

@@ -153,6 +153,10 @@ TOPOLOGIES = {
         b.global_table("b"), pair, table_key=lambda k, _: k).to("out"),
     "versioned_stream": lambda b: b.stream("a").left_join(versioned(b), pair).to("out"),
     "versioned_mapped": lambda b: b.stream("a").left_join(versioned(b).map_values(lambda v: v + "!"), pair).to("out"),
+    "grace": lambda b: b.stream("a").join(versioned(b), pair, grace_ms=5).to("out"),
+    "grace_left": lambda b: same(b).left_join(
+        versioned(b).map_values(lambda v: v + "!"), pair, grace_ms=20).to("out"),
+    "grace_named": lambda b: b.stream("a").left_join(versioned(b), pair, grace_ms=0, name="met").to("out"),
     "versioned_tables": lambda b: b.table("a").left_join(versioned(b), pair).to_stream().to("out"),
     "versioned_group": lambda b: texts(versioned(b).group_by(lambda k, v: (v, k)).count()),
     "versioned_alone": lambda b: texts(versioned(b)),

@@ -155,5 +155,6 @@ def _numbers(topology: Topology) -> Mapping[str, int]:
 
 def _advice(name: str) -> str:
     """Numbers move when an operation is added before; names of the user's own do not."""
-    numbered = name.removesuffix("-repartition").removesuffix("-topic").removesuffix("-store")[-10:].isdigit()
+    stem = name.removesuffix("-repartition").removesuffix("-topic").removesuffix("-store").removesuffix("-Buffer")
+    numbered = stem[-10:].isdigit()
     return "; its name is a number that moved: name it by store= or name=" if numbered else ""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ottla.streams.errors import SerdeError
-from ottla.streams.values import Change, Windowed
+from ottla.streams.values import Change, Headers, Windowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,25 @@ def parted(data: bytes) -> tuple[bytes, ...]:
         found.append(data[at + 4 : at + 4 + length])
         at += 4 + length
     return tuple(found)
+
+
+def flagged(value: bytes | None) -> bytes:
+    """Bytes that may be null: empty for null, else behind a flag."""
+    return b"" if value is None else b"+" + value
+
+
+def header_parts(headers: Headers) -> list[bytes]:
+    """Headers as parts for `joined`: names and values in turn."""
+    parts = []
+    for name, value in headers:
+        parts += [name.encode(), flagged(value)]
+    return parts
+
+
+def headers_of(parts: Sequence[bytes]) -> Headers:
+    """The headers that `header_parts` wrote; a part at the end that has no pair is left out."""
+    pairs = zip(parts[::2], parts[1::2], strict=False)
+    return tuple((name.decode(), value[1:] if value else None) for name, value in pairs)
 
 
 def changes(inner: Serde) -> Serde:

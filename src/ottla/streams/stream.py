@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from ottla.streams.draft import Draft
-from ottla.streams.engine.joins import JoinerWithKey, JoinWindow, StreamStreamJoin, StreamTableJoin
+from ottla.streams.engine.joins import GraceJoin, JoinerWithKey, JoinWindow, StreamStreamJoin, StreamTableJoin
 from ottla.streams.engine.stateless import Branches, FixedKey, pass_on
 from ottla.streams.errors import TopologyError
 from ottla.streams.graph import TopicOf
@@ -17,7 +17,7 @@ from ottla.streams.stores import JoinStore, OrderedStore
 from ottla.streams.table import GlobalTable, Table, source_table
 from ottla.streams.values import Record
 from ottla.streams.vectorised import Vectorised, together
-from ottla.streams.windows import JoinWindows
+from ottla.streams.windows import JoinWindows, not_negative
 
 KeyAndValue = Callable[[Any, Any], Any]
 """Or a `Vectorised` function, where the operation takes columns."""
@@ -210,25 +210,26 @@ class Stream:
 
     def join(
         self, other: Stream | Table | GlobalTable, joiner: Callable[..., Any], *, windows: JoinWindows | None = None,
-        table_key: KeyAndValue | None = None, with_key: bool = False, value: Serde | None = None,
-        store: str | None = None, name: str | None = None,
+        table_key: KeyAndValue | None = None, with_key: bool = False, grace_ms: int | None = None,
+        value: Serde | None = None, store: str | None = None, name: str | None = None,
     ) -> Stream:  # fmt: skip
         """Each record with what it meets in a stream (within `windows`), a table or a global table (by `table_key`).
 
-        The joiner takes both values, `with_key` the record's key before them. `store` begins the names of the stores
-        that a join of two streams keeps.
+        The joiner takes both values, `with_key` the record's key before them. With `grace_ms`, of a versioned table,
+        a record waits until this stream's time has gone on by so much, for updates that come late. `store` begins the
+        names of the stores that a join of two streams keeps.
         """
         keyed = _keyed(joiner, with_key)
-        return self._join(other, keyed, windows, table_key, value, store, name, left=False, outer=False)
+        return self._join(other, keyed, windows, table_key, grace_ms, value, store, name, left=False, outer=False)
 
     def left_join(
         self, other: Stream | Table | GlobalTable, joiner: Callable[..., Any], *, windows: JoinWindows | None = None,
-        table_key: KeyAndValue | None = None, with_key: bool = False, value: Serde | None = None,
-        store: str | None = None, name: str | None = None,
+        table_key: KeyAndValue | None = None, with_key: bool = False, grace_ms: int | None = None,
+        value: Serde | None = None, store: str | None = None, name: str | None = None,
     ) -> Stream:  # fmt: skip
         """As `join`, and the records that meet nothing, with None for the other side."""
         keyed = _keyed(joiner, with_key)
-        return self._join(other, keyed, windows, table_key, value, store, name, left=True, outer=False)
+        return self._join(other, keyed, windows, table_key, grace_ms, value, store, name, left=True, outer=False)
 
     def outer_join(
         self, other: Stream, joiner: Callable[..., Any], *, windows: JoinWindows, with_key: bool = False,
@@ -236,11 +237,11 @@ class Stream:
     ) -> Stream:  # fmt: skip
         """As `join` of two streams, and the records of both sides that meet nothing."""
         keyed = _keyed(joiner, with_key)
-        return self._join(other, keyed, windows, None, value, store, name, left=True, outer=True)
+        return self._join(other, keyed, windows, None, None, value, store, name, left=True, outer=True)
 
     def _join(
         self, other: Stream | Table | GlobalTable, joiner: JoinerWithKey, windows: JoinWindows | None,
-        table_key: KeyAndValue | None, value: Serde | None, store: str | None, name: str | None,
+        table_key: KeyAndValue | None, grace_ms: int | None, value: Serde | None, store: str | None, name: str | None,
         *, left: bool, outer: bool,
     ) -> Stream:  # fmt: skip
         self.draft.shares(other.draft)
@@ -248,25 +249,42 @@ class Stream:
             raise TopologyError("a join of two streams needs windows=JoinWindows.of(…), and no other join takes them")
         if isinstance(other, GlobalTable) == (table_key is None):
             raise TopologyError("a join with a global table needs table_key=…, and no other join takes it")
+        if grace_ms is not None:
+            _check_grace(other, grace_ms)
         if isinstance(other, Stream):
             assert windows is not None
             return self._join_stream(other, joiner, windows, value, store, name, left=left, outer=outer)
         if store is not None:
-            raise TopologyError(f"a join with a table keeps nothing: leave store={store!r} out")
+            raise TopologyError(f"a join with a table names no store: leave store={store!r} out")
+        return self._join_table(other, joiner, table_key, grace_ms, value, name, left=left)
+
+    def _join_table(
+        self, other: Table | GlobalTable, joiner: JoinerWithKey, table_key: KeyAndValue | None, grace_ms: int | None,
+        value: Serde | None, name: str | None, *, left: bool,
+    ) -> Stream:  # fmt: skip
         this = self if isinstance(other, GlobalTable) else self._copartitioned(name)
         prefix = "KSTREAM-LEFTJOIN-" if left or isinstance(other, GlobalTable) else "KSTREAM-JOIN-"
         node = self.draft.numbers.node(prefix, name)
         choose = table_key or (lambda key, _: key)
-        view = other.view()
-        self.draft.processor(
-            node,
-            (this.node,),
-            partial(StreamTableJoin, view, choose, joiner, left=left, view_at=other.view_at),
-            stores=other.view_stores(),
-        )
+        view, stores = other.view(), other.view_stores()
+        join = partial(StreamTableJoin, view, choose, joiner, left=left, view_at=other.view_at)
+        make: Callable[[], StreamTableJoin | GraceJoin] = join
+        if grace_ms is not None:
+            buffer, make = this._with_grace(node, join, grace_ms)
+            stores = (*stores, buffer)
+        self.draft.processor(node, (this.node,), make, stores=stores)
         if left:
             self.draft.keeps_keyless(node)
         return Stream(self.draft, node, this.key, value, rekeyed=this.rekeyed)
+
+    def _with_grace(
+        self, node: str, join: Callable[[], StreamTableJoin], grace_ms: int
+    ) -> tuple[str, Callable[[], GraceJoin]]:
+        """The store where the records of a join wait, and the join with it."""
+        draft, buffer = self.draft, node + "-Buffer"
+        key, value = self.key or draft.key, self.value or draft.value
+        draft.store(buffer, lambda: OrderedStore(buffer, f"{key.name} to {value.name}"))
+        return buffer, lambda: GraceJoin(join(), buffer, key, value, grace_ms)
 
     def _join_stream(
         self, other: Stream, joiner: JoinerWithKey, windows: JoinWindows, value: Serde | None, store: str | None,
@@ -348,6 +366,22 @@ class Stream:
 def _keyed(joiner: Callable[..., Any], with_key: bool) -> JoinerWithKey:
     """A joiner that takes the key too."""
     return joiner if with_key else lambda _, left, right: joiner(left, right)
+
+
+def _check_grace(other: Stream | Table | GlobalTable, grace_ms: int) -> None:
+    """Refuse a grace where no row from before can be looked up, as Kafka does."""
+    not_negative("grace_ms", grace_ms)
+    if not isinstance(other, Table):
+        raise TopologyError("grace_ms= is for joins with a table; windows=JoinWindows.of(…, grace_ms=…) has its own")
+    if other.history_ms is None:
+        raise TopologyError(
+            f"grace_ms={grace_ms} needs a versioned table, whose rows can be looked up later: name history_ms= of "
+            "table(), and keep no store of an operation between it and the join"
+        )
+    if grace_ms > other.history_ms:
+        raise TopologyError(
+            f"grace_ms={grace_ms} is longer than the table's history_ms={other.history_ms}: the rows would be gone"
+        )
 
 
 def _join_store(name: str, key: Serde, value: Serde, windows: JoinWindows) -> Callable[[], JoinStore]:

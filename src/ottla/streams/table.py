@@ -68,10 +68,11 @@ class Table:
         materialize: Callable[[], None] = lambda: None,
         grace_ms: int | None = None,
         view_at: ViewAt | None = None,
+        history_ms: int | None = None,
     ) -> None:
         self.draft, self.node, self.key, self.value, self.settings = draft, node, key, value, settings
         self.enable_old, self._derived, self._materialize = enable_old, derived, materialize
-        self.grace_ms, self.view_at = grace_ms, view_at
+        self.grace_ms, self.view_at, self.history_ms = grace_ms, view_at, history_ms
 
     def view(self) -> View:
         """The way for a processor to look up rows: in the store, or computed from the rows before."""
@@ -227,7 +228,7 @@ class Table:
 
         return Table(
             self.draft, node, self.key, value, settings, enable_old=enable_old, derived=derived, grace_ms=self.grace_ms,
-            view_at=at if before_at and not store else None,
+            view_at=at if before_at and not store else None, history_ms=None if store else self.history_ms,
         )  # fmt: skip
 
     def _suppress(self, wait_ms: int, by_window_end: bool, most: int | None, name: str | None) -> Table:
@@ -333,7 +334,10 @@ def source_table(
 
     if keep or history_ms is not None:
         materialize()
-    return Table(draft, node, key, value, settings, enable_old=enable_old, materialize=materialize, view_at=view_at)
+    return Table(
+        draft, node, key, value, settings, enable_old=enable_old, materialize=materialize, view_at=view_at,
+        history_ms=history_ms,
+    )  # fmt: skip
 
 
 def _getter(context: Context, store: str | None) -> Getter:

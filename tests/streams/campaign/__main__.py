@@ -36,7 +36,7 @@ from ottla.client.model import LATEST, IsolationLevel
 from ottla.testing import TestBroker
 from ottla.testing.reading import read_topic
 
-TOPOLOGIES = ("tables_outer", "session_close", "streams_outer", "hopping", "window_count_suppress")
+TOPOLOGIES = ("tables_outer", "session_close", "streams_outer", "hopping", "window_count_suppress", "grace_left")
 OPTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
 
 

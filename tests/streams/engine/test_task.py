@@ -24,6 +24,7 @@ NAMES = [
     "streams_outer",
     "window_count_suppress",
     "versioned_stream",
+    "grace_left",
 ]
 
 

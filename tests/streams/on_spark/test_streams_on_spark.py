@@ -79,7 +79,8 @@ def test_cuts_crashes_and_restarts_change_no_result(
     spark: Any, bootstrap: str, topics: Any, tmp_path: Path, at_length: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver dies once before a batch's results are written and once after, and starts with new workers' state."""
-    for name, topics_read in [("streams_outer", "ab"), *([("window_count_suppress", "a")] if at_length else [])]:
+    short = [("streams_outer", "ab"), ("grace_left", "ab")]
+    for name, topics_read in [*short, *([("window_count_suppress", "a")] if at_length else [])]:
         crashed_and_restarted(Rig(spark, bootstrap, topics, tmp_path), name, topics_read, monkeypatch)
 
 

@@ -19,7 +19,7 @@ from ottla.streams.state.folder import NOTHING, Kept, StateFolder
 from ottla.streams.stores.disk import DISK, MEMORY, database
 from ottla.streams.values import Input
 
-NAMES = ["hopping_close", "session_close", "streams_outer", "window_count_suppress", "foreign", "tables_twice"]
+NAMES = ["hopping_close", "session_close", "streams_outer", "window_count_suppress", "foreign", "tables_twice", "grace"]
 
 
 def task(name: str, stores: str = MEMORY) -> Task:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.streams.engine.tables import View, ViewAt
 from ottla.streams.engine.task import Context
-from ottla.streams.serdes import Serde, joined, parted
+from ottla.streams.serdes import LONG, Serde, header_parts, headers_of, joined, parted
 from ottla.streams.values import Change, Record
 
 Joiner = Callable[[Any, Any], Any]
@@ -47,6 +47,50 @@ class StreamTableJoin:
         value = row.value if row else None
         if value is not None or self._left:
             self._context.forward(record.with_value(self._joiner(record.key, record.value, value)))
+
+
+class GraceJoin:
+    """Holds the records of a join with a versioned table back until stream time is past theirs by a grace (KIP-923).
+
+    Stream time is here that of the records that waited: the table's updates do not move it.
+    """
+
+    def __init__(self, join: StreamTableJoin, store: str, key: Serde, value: Serde, grace_ms: int) -> None:
+        self._join, self._store_name, self._key, self._value, self._grace_ms = join, store, key, value, grace_ms
+
+    def init(self, context: Context) -> None:
+        """Take the store of the records that wait."""
+        self._context = context
+        self._join.init(context)
+        self._store = context.store(self._store_name)
+
+    def process(self, record: Record) -> None:
+        """Keep one record and join those whose time has come; a late one, or one without a key, is joined at once."""
+        times, name = self._context.times, self._context.name
+        late = record.timestamp < times.seen.get(name, -1) - self._grace_ms
+        if late or record.key is None or record.value is None:
+            self._join.process(record)
+            return
+        self._keep(record)
+        closed = times.raise_to(name, record.timestamp) - self._grace_ms
+        for time, waiting, data in self._store.in_order():
+            if time > closed:
+                return
+            key = self._key.read(waiting[: -LONG.size])
+            for one in parted(data):
+                value, *headers = parted(one)
+                waited = Record(key, self._value.read(value), time, headers_of(headers))
+                self._context.process_waited(self._join.process, waited)
+            self._store.remove(waiting)
+
+    def _keep(self, record: Record) -> None:
+        """Keep a record behind those of the same key and time."""
+        key, value = self._key.to_bytes(record.key), self._value.to_bytes(record.value)
+        assert key is not None
+        assert value is not None
+        waiting = key + LONG.pack(record.timestamp)
+        written = joined([joined([value, *header_parts(record.headers)])])
+        self._store.put(record.timestamp, waiting, (self._store.get(waiting) or b"") + written)
 
 
 class TableTableJoin:

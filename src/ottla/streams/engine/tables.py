@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.streams.engine.task import Context
-from ottla.streams.serdes import LONG, Serde, changes, joined, parted
+from ottla.streams.serdes import LONG, Serde, changes, flagged, header_parts, headers_of, joined, parted
 from ottla.streams.values import NO_TIMESTAMP, Change, Record, Stamped
 
 Getter = Callable[[Any], Stamped | None]
@@ -233,17 +233,13 @@ class Suppress:
 
         A flag says if the value of a header or the row is null.
         """
-        headers = []
-        for name, value in record.headers:
-            headers += [name.encode(), _flagged(value)]
         written = self._changes.to_bytes(record.value)
         assert written is not None
-        return joined([LONG.pack(record.timestamp), written, *headers, _flagged(shown)])
+        return joined([LONG.pack(record.timestamp), written, *header_parts(record.headers), flagged(shown)])
 
     def _read(self, key: bytes, data: bytes) -> Record:
         time, change, *headers = parted(data)
-        pairs = zip(headers[::2], headers[1::2], strict=False)  # the row sent on before is the odd one at the end
-        named = tuple((name.decode(), value[1:] if value else None) for name, value in pairs)
+        named = headers_of(headers)  # the row sent on before is the odd one at the end
         return Record(self._key.read(key), self._changes.read(change), LONG.unpack(time)[0], named)
 
     def _too_many(self) -> bool:
@@ -272,7 +268,3 @@ def _shown(waiting: bytes) -> bytes | None:
     """The row of a waiting entry that was sent on before; None where an earlier version of ottla wrote the entry."""
     _, _, *rest = parted(waiting)
     return rest[-1][1:] if len(rest) % 2 and rest[-1] else None
-
-
-def _flagged(value: bytes | None) -> bytes:
-    return b"" if value is None else b"+" + value

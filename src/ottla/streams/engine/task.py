@@ -121,13 +121,17 @@ class Context:
             raise TopologyError(f"{self.name} schedules every {interval_ms} ms: the least is 1 ms")
         return self._task.schedule(self.name, interval_ms, call, clock)
 
+    def process_waited(self, process: Callable[[Record], None], record: Record) -> None:
+        """Process a record that has waited in a store; its place is not known any more."""
+        self._task.process_waited(self.name, process, record)
+
     def drop(self) -> None:
         """Count a record that the node leaves out."""
         self._task.dropped[self.name] += 1
 
     @property
     def place(self) -> Place | None:
-        """The place of the record that is being processed; None in a punctuation."""
+        """The place of the record that is being processed; None in a punctuation, and for a record that has waited."""
         read = self._task.read
         return read.place if read else None
 
@@ -288,7 +292,7 @@ class Task:
             if isinstance(node, SinkNode):
                 self._write(node, record)
             else:
-                self._process(node.name, record)
+                self._process(node.name, self._processors[node.name].process, record)
         if not found:
             children = ", ".join(node.name for node in self._children[sender]) or "none"
             raise TopologyError(f"{sender} sends to {to}, which is not behind it (there are: {children})")
@@ -303,9 +307,17 @@ class Task:
             self.times.set(name, due)  # a task that is restored elsewhere goes on with it
         return punctuation
 
-    def _process(self, name: str, record: Record) -> None:
+    def process_waited(self, name: str, process: Callable[[Record], None], record: Record) -> None:
+        """Process a record that has waited at a node: a failure leaves out that one alone, as in a punctuation."""
+        read, self.read = self.read, None
         try:
-            self._processors[name].process(record)
+            self._process(name, process, record)
+        finally:
+            self.read = read
+
+    def _process(self, name: str, process: Callable[[Record], None], record: Record) -> None:
+        try:
+            process(record)
         except (ProcessingError, TopologyError):
             raise
         except Exception as error:
