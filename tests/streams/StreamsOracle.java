@@ -12,6 +12,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.regex.Pattern;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.*;
 import org.apache.kafka.common.utils.Bytes;
@@ -133,6 +134,11 @@ public class StreamsOracle {
                     .join(t, PAIR, Joined.as("joined")).leftJoin(s.repartition(Repartitioned.as("again")), PAIR, JoinWindows.ofTimeDifferenceAndGrace(ms(6), ms(3)), StreamJoined.with(TEXT, TEXT, TEXT).withName("paired").withStoreName("pairs"))
                     .to("out", Produced.as("end"));
             }
+            case "by_pattern" -> b.<String, String>stream(Pattern.compile("[ab]")).filter((k, v) -> v != null).merge(b.<String, String>stream("c"))
+                .groupByKey().count().toStream().mapValues(v -> "" + v).to("out");
+            case "by_pattern_named" -> b.<String, String>stream(Pattern.compile("a|b|x.*"), Consumed.as("some")).mapValues(v -> v + "+").to("out");
+            case "topic_and_pattern" -> { b.<String, String>stream("a").to("out"); b.<String, String>stream(Pattern.compile("[ab]")).to("out"); }
+            case "pattern_and_table" -> { b.<String, String>stream(Pattern.compile("[ab]")).to("out"); b.<String, String>table("a").toStream().to("out"); }
             case "stream_table" -> b.<String, String>stream("a").join(b.<String, String>table("b"), PAIR).to("out");
             case "stream_table_left" -> b.<String, String>stream("a").selectKey((k, v) -> k).leftJoin(b.<String, String>table("b"), PAIR).to("out");
             case "stream_global" -> b.<String, String>stream("a").join(b.<String, String>globalTable("b"), (k, v) -> k, PAIR).to("out");

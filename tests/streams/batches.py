@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ ROWS = st.lists(
 )  # fmt: skip
 
 
-def inputs(rows: list[Any], topics: tuple[str, ...]) -> list[Input]:
+def inputs(rows: list[Any], topics: Collection[str]) -> list[Input]:
     """Rows as a source would hand them over, in the order of time."""
     rows = sorted((row for row in rows if row[0] in topics), key=lambda row: row[3])
     return [

@@ -44,6 +44,9 @@ APART = """\
 * Joined records that met nobody, and windows that emit on close, are looked for at every record; Kafka looks once a
   second of the time of day, so that there they may come later.
 * Windows expire exactly at their retention; Kafka drops whole segments, and finds a row for longer.
+* A topic, or a pattern of topics, is read by one source; Kafka merges sources that read the same.
+* A topic that matches a pattern and appears later is read from its beginning; at the start one must match. A result
+  that is written to a topic that matches is read again in `TopologyTest` too.
 * All topics of a sub-topology have the same number of partitions, also where streams are only merged.
 * Windowed keys of results are placed by all of their bytes; Kafka places them by the key without the window.
 * The left table of a foreign-key join must be written with Kafka's default partitioner.

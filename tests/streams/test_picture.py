@@ -26,6 +26,6 @@ def test_every_topic_and_store_is_drawn_once_a_sub_topology_and_no_two_boxes_ove
             apart = x + width <= other_x or other_x + other_width <= x
             assert apart or y + height <= other_y or other_y + other_height <= y
     texts = [text.text for text in root.iter(f"{SVG}text")]
-    assert set(topology.topics()) <= set(texts)
+    assert {*topology.topics(), *topology.patterns()} <= set(texts)
     assert len(boxes) + len(topology.sub_topologies) == len(texts)
     assert len(boxes) >= len(topology.nodes) + len(topology.stores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -248,6 +249,76 @@ def test_records_that_wait_for_a_join_with_grace_survive_a_restart(broker: TestB
         send("word-lines", "b", 31)
         (record,) = broker.records("word-counts", at_least=1, isolation_level="read_committed", timeout=60)
     assert (record.value, record.timestamp) == (b"a1", 20)
+
+
+def matched() -> Topology:
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    counted = builder.stream(re.compile("word-lines-.*")).group_by_key().count(store="counts")
+    counted.to_stream().map_values(str).merge(builder.stream("word-lines")).to("word-counts")
+    return builder.build()
+
+
+def test_two_instances_take_in_topics_that_match_a_pattern_later_and_count_each_record_once(
+    broker: TestBroker, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keys = [f"k{at}" for at in range(8)]
+    options = {"kafka": {"metadata.max.age.ms": "200"}}
+
+    def fill(number: int) -> None:
+        with Admin(broker.bootstrap_servers) as admin:
+            admin.create_topic(f"word-lines-{number}", 2)
+        with Producer(broker.bootstrap_servers) as producer:
+            for key in keys:
+                producer.produce(f"word-lines-{number}", "v", key)
+
+    with pytest.raises(TopologyError, match=r"no topic matches word-lines-\.\* .*make the first one"):
+        run(matched(), application_id="app", bootstrap=broker.bootstrap_servers)
+    fill(1)
+    with running(broker, matched, **options), running(broker, matched, **options):
+        counted(broker, 8)
+        fill(2)
+        counted(broker, 16)
+        fill(3)
+        found = counted(broker, 24)
+    fill(4)
+    with running(broker, matched):
+        found = counted(broker, 32)
+    assert {key: [count for each, count in found if each == key] for key in keys} == {key: [1, 2, 3, 4] for key in keys}
+    status = ["streams", "status", "--application-id", "app", "--format", "json"]
+    assert main([*status, "-b", broker.bootstrap_servers]) == 0
+    lag = json.loads(capfd.readouterr().out)["lag"]
+    assert lag == {f"word-lines-{number}": 0 for number in range(1, 5)}
+    answer = query(matched(), "counts", application_id="app", bootstrap=broker.bootstrap_servers, key="k3")
+    assert [row.value for row in answer.rows] == [4]
+
+
+def test_topics_that_match_a_pattern_later_are_read_from_their_beginnings_though_a_new_application_begins_at_the_end(
+    broker: TestBroker,
+) -> None:
+    def fresh() -> Topology:
+        builder = StreamsBuilder(value=TEXT)
+        lines = builder.stream(re.compile("word-lin.*"), key=TEXT, offset_reset="latest")
+        lines.map_values(lambda _: "1").to("word-counts", key=TEXT)
+        return builder.build()
+
+    def send(topic: str, key: str) -> None:
+        with Producer(broker.bootstrap_servers) as producer:
+            producer.produce(topic, "line", key)
+
+    send("word-lines", "old")
+    with running(broker, fresh):
+        broker.wait_for(lambda: _committed(broker), what="the ends were committed")
+        send("word-lines", "new")
+        assert counted(broker, 1) == [("new", 1)]
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("word-lines-2", 2)
+    send("word-lines-2", "first")
+    with running(broker, fresh):
+        assert counted(broker, 2) == [("new", 1), ("first", 1)]
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("word-lines-3", 3)
+    with pytest.raises(TopologyError, match="word-lines-3 has 3"):
+        run(fresh(), application_id="app", bootstrap=broker.bootstrap_servers)
 
 
 def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(

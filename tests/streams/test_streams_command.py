@@ -38,6 +38,20 @@ def test_graph_draws_into_a_file_and_compares_with_an_older_version(
     assert "fine:   the node shown is new" in capsys.readouterr().out
 
 
+def test_graph_shows_a_pattern_and_what_it_takes_the_place_of(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    newer = tmp_path / "newer.py"
+    newer.write_text("import re\n" + EXAMPLE.read_text().replace('"word-lines"', 're.compile("word-.*s")'))
+    assert main(["streams", "graph", str(newer)]) == 0
+    assert "(topics: word-.*s)" in capsys.readouterr().out
+    assert main(["streams", "graph", "--svg", str(tmp_path / "words.svg"), str(newer)]) == 0
+    assert "word-.*s" in (tmp_path / "words.svg").read_text()
+    capsys.readouterr()
+    assert main(["streams", "graph", "--compare", str(EXAMPLE), str(newer)]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "fine:   the topics that match word-.*s are read now"
+
+
 def test_run_wants_an_application_id(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["streams", "run", str(EXAMPLE)]) == 2
     assert "--application-id is missing" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from tests.streams.campaign.at_random import differences
 from tests.streams.differences import MEASURED, Measured, different
 from tests.streams.oracle import MISSING, Oracle, Refused, Row
 from tests.streams.programs import Program
-from tests.streams.topologies import TOPOLOGIES, built, pair, plus
+from tests.streams.topologies import TOPOLOGIES, built, pair, plus, read_by
 
 from ottla.streams import TEXT, StreamsBuilder, Topology, TopologyError, TopologyTest
 
@@ -64,7 +65,7 @@ def test_a_topology_is_described_as_kafka_describes_it(oracle: Oracle, name: str
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS)
 def test_a_topology_writes_what_kafkas_driver_writes(oracle: Oracle, name: str, rows: list[Row]) -> None:
-    topics = built(name).topics()
+    topics = read_by(built(name))
     rows = [row for row in rows if row[0] in topics and not (name in FAILS_WITHOUT_KEY and row[1] is None)]
     assert ours(name, rows) == oracle.ask(name, rows)["outputs"]
 
@@ -108,6 +109,31 @@ def test_a_grace_that_kafka_refuses_is_refused(
         oracle.ask(name, [])
     with pytest.raises(TopologyError, match=ours_says):
         build()
+
+
+BOTH: dict[str, tuple[Callable[[StreamsBuilder], object], str, str]] = {
+    "topic_and_pattern": (
+        lambda b: (b.stream("a"), b.stream(re.compile("[ab]"))),
+        r"the topic a is read twice \(KSTREAM-SOURCE-0000000000, and KSTREAM-SOURCE-0000000001 by the pattern \[ab\]\)",
+        "will match a topic that has already been registered by another source",
+    ),
+    "pattern_and_table": (
+        lambda b: (b.stream(re.compile("[ab]")), b.table("a")),
+        "the topic a is read twice",
+        "matches a Pattern already registered by another source",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_topic_that_two_sources_would_read_is_refused_as_kafka_refuses_it(oracle: Oracle, name: str) -> None:
+    build, ours_says, kafka_says = BOTH[name]
+    with pytest.raises(Refused, match=kafka_says):
+        oracle.ask(name, [])
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    build(builder)
+    with pytest.raises(TopologyError, match=ours_says):
+        builder.build()
 
 
 DIFFERED: dict[str, tuple[Program, list[Row]]] = {

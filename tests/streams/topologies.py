@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ottla.streams import (
@@ -15,6 +16,7 @@ from ottla.streams import (
     TimeWindows,
     Topology,
 )
+from ottla.streams.patterns import SourceOf
 
 
 def pair(left: Any, right: Any) -> str:
@@ -105,6 +107,17 @@ def tables_twice(builder: StreamsBuilder) -> None:
     joined.outer_join(builder.table("c").map_values(lambda v: v + "c"), pair).to_stream().to("out")
 
 
+def by_pattern(builder: StreamsBuilder) -> None:
+    matched = builder.stream(re.compile("[ab]")).filter(lambda _, v: v is not None)
+    texts(matched.merge(builder.stream("c")).group_by_key().count())
+
+
+def read_by(topology: Topology) -> str:
+    """The topics among a, b and c that a topology reads."""
+    source_of = SourceOf(topology.sources())
+    return "".join(topic for topic in "abc" if source_of.reads(topic))
+
+
 def same(builder: StreamsBuilder) -> Stream:
     return builder.stream("a").select_key(lambda k, _: k)
 
@@ -146,6 +159,8 @@ TOPOLOGIES = {
     "cogroup_sliding": lambda b: cogroup_windows(b, SlidingWindows(8, grace_ms=5)),
     "cogroup_session": lambda b: cogroup_windows(b, SessionWindows(5, grace_ms=3)),
     "named": named,
+    "by_pattern": by_pattern,
+    "by_pattern_named": lambda b: b.stream(re.compile("a|b|x.*"), name="some").map_values(plus).to("out"),
     "stream_table": lambda b: b.stream("a").join(b.table("b"), pair).to("out"),
     "stream_table_left": lambda b: same(b).left_join(b.table("b"), pair).to("out"),
     "stream_global": lambda b: b.stream("a").join(b.global_table("b"), pair, table_key=lambda k, _: k).to("out"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ottla.streams.draft import Draft
@@ -30,7 +31,7 @@ class StreamsBuilder:
 
     def stream(
         self,
-        topics: str | Iterable[str],
+        topics: str | Iterable[str] | re.Pattern[str],
         *,
         key: Serde | None = None,
         value: Serde | None = None,
@@ -38,10 +39,15 @@ class StreamsBuilder:
         offset_reset: str = EARLIEST,
         name: str | None = None,
     ) -> Stream:
-        """The records of one topic or of several; a new application reads them all, or new ones by "latest"."""
-        named = (topics,) if isinstance(topics, str) else tuple(topics)
+        """The records of one topic, of several, or of all whose names a compiled pattern matches as a whole.
+
+        A new application reads them all, or new ones by "latest". Topics that match a pattern later are read too, from
+        their beginnings.
+        """
+        pattern = _pattern(topics) if isinstance(topics, re.Pattern) else None
+        named = () if isinstance(topics, re.Pattern) else (topics,) if isinstance(topics, str) else tuple(topics)
         node = self._draft.numbers.node("KSTREAM-SOURCE-", name)
-        self._draft.source(node, named, key, value, timestamp=timestamp, offset_reset=offset_reset)
+        self._draft.source(node, named, key, value, timestamp=timestamp, offset_reset=offset_reset, pattern=pattern)
         return Stream(self._draft, node, key or self._draft.key, value or self._draft.value)
 
     def table(
@@ -116,3 +122,10 @@ class StreamsBuilder:
     def build(self) -> Topology:
         """The topology, checked; TopologyError says what to change."""
         return self._draft.finish()
+
+
+def _pattern(given: re.Pattern[str]) -> re.Pattern[str]:
+    """The pattern; TopologyError for one of bytes or with flags, which its text alone does not tell."""
+    if not isinstance(given.pattern, str) or given.flags != re.UNICODE:
+        raise TopologyError(f"the pattern of topics {given.pattern!r} must be text and have no flags: write it without")
+    return given

@@ -62,7 +62,8 @@ def _node(placed: Placed) -> str:
     node = placed.node
     successors, predecessors = _names(placed.behind), _names(placed.before)
     if isinstance(node, SourceNode):
-        return f"Source: {node.name} (topics: {_java_set(node.topics)})\n      --> {successors}"
+        topics = _java_set(node.topics) if node.pattern is None else node.pattern.pattern
+        return f"Source: {node.name} (topics: {topics})\n      --> {successors}"
     if isinstance(node, SinkNode):
         topic = f"topic: {node.topic}" if isinstance(node.topic, str) else f"extractor class: {_function(node.topic)}"
         return f"Sink: {node.name} ({topic})\n      <-- {predecessors}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -42,6 +43,8 @@ class Shape:
     nodes: Mapping[str, bool]
     """Each node, and whether it has state."""
     topics: tuple[str, ...]
+    patterns: tuple[str, ...] = ()
+    """Patterns of topics; those that matched are among the topics."""
 
     def to_json(self) -> dict[str, Any]:
         """The shape as JSON holds it."""
@@ -50,13 +53,15 @@ class Shape:
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Shape:
         """The shape that `to_json` wrote."""
-        return cls(**{**written, "topics": tuple(written["topics"])})
+        return cls(**{**written, **{name: tuple(written.get(name, ())) for name in ("topics", "patterns")}})
 
 
 def shape(topology: Topology) -> Shape:
     """The shape of a topology."""
     nodes = {name: _has_state(topology, name) for name in topology.nodes}
-    return Shape(_described(topology), _repartitions(topology), _numbers(topology), nodes, topology.topics())
+    return Shape(
+        _described(topology), _repartitions(topology), _numbers(topology), nodes, topology.topics(), topology.patterns()
+    )
 
 
 def difference(older: Topology | Shape, newer: Topology | Shape) -> Difference:
@@ -104,8 +109,14 @@ def _harmless(was: Shape, now: Shape) -> Iterator[str]:
         if topic not in was.topics:
             yield f"the topic {topic} is read now"
     for topic in was.topics:
-        if topic not in now.topics:
+        if topic not in now.topics and not any(re.fullmatch(pattern, topic) for pattern in now.patterns):
             yield f"the topic {topic} is read no more"
+    for pattern in now.patterns:
+        if pattern not in was.patterns:
+            yield f"the topics that match {pattern} are read now"
+    for pattern in was.patterns:
+        if pattern not in now.patterns:
+            yield f"the pattern {pattern} is gone: topics that it alone matched are read no more"
 
 
 def _has_state(topology: Topology, name: str) -> bool:

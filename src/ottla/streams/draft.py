@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -46,6 +47,7 @@ class Draft:
         repartition: bool = False,
         global_store: bool = False,
         offset_reset: str = EARLIEST,
+        pattern: re.Pattern[str] | None = None,
     ) -> str:
         """Add a source."""
         named = tuple(checked(topic) for topic in topics)
@@ -54,7 +56,9 @@ class Draft:
                 f"offset_reset={offset_reset!r} is not known{nearest(offset_reset, (EARLIEST, LATEST))}"
             )
         key, value = key or self.key, value or self.value
-        return self._add(SourceNode(name, named, key, value, timestamp, repartition, global_store, offset_reset))
+        return self._add(
+            SourceNode(name, named, key, value, timestamp, repartition, global_store, offset_reset, pattern)
+        )
 
     def processor(
         self, name: str, parents: Iterable[str], make: Callable[[], Any], *, stores: Iterable[str] = ()

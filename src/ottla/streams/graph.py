@@ -5,7 +5,8 @@ Names are numbered as Kafka numbers them. Nothing runs here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,10 +43,21 @@ class SourceNode:
     global_store: bool = False
     offset_reset: str = EARLIEST
     """The place where an application begins to read that has no offset of the topic yet."""
+    pattern: re.Pattern[str] | None = None
+    """Whole names of topics match; `topics` are those that are known to, none while the topology is being built."""
 
     @property
     def parents(self) -> tuple[str, ...]:
         return ()
+
+    @property
+    def shown_topics(self) -> tuple[str, ...]:
+        """The topics as the user has named them: the pattern, if there is one."""
+        return self.topics if self.pattern is None else (self.pattern.pattern,)
+
+    def reads(self, topic: str) -> bool:
+        """True if the topic is one of its own, or matches its pattern."""
+        return topic in self.topics or (self.pattern is not None and self.pattern.fullmatch(topic) is not None)
 
 
 @dataclass(slots=True)
@@ -100,8 +112,12 @@ class Topology:
         return (node for node in self.nodes.values() if isinstance(node, SourceNode))
 
     def topics(self) -> tuple[str, ...]:
-        """The topics that are read from outside, in order."""
+        """The topics that are read from outside, in order; of a pattern those that are known to match it."""
         return tuple(topic for source in self.sources() if not source.repartition for topic in source.topics)
+
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns of topics that are read."""
+        return tuple(source.pattern.pattern for source in self.sources() if source.pattern is not None)
 
     def latest(self) -> tuple[str, ...]:
         """The topics that a new application reads from their ends on."""
@@ -116,26 +132,42 @@ class Topology:
 
 def assemble(nodes: Mapping[str, AnyNode], stores: Mapping[str, StoreMaker]) -> Topology:
     """A checked topology; TopologyError says what does not fit."""
-    seen: dict[str, str] = {}
+    _check_topics([node for node in nodes.values() if isinstance(node, SourceNode)])
     for node in nodes.values():
-        if isinstance(node, SourceNode):
-            for topic in node.topics:
-                if topic in seen:
-                    raise TopologyError(f"the topic {topic} is read twice ({seen[topic]}, {node.name}): read it once")
-                seen[topic] = node.name
         for parent in node.parents:
             if parent not in nodes:
                 raise TopologyError(f"{node.name} follows {parent}, which is no node of this topology")
         for store in node.stores if isinstance(node, ProcessorNode) else ():
             if store not in stores:
                 raise TopologyError(f"{node.name} uses the store {store}; add it by add_store() first")
-    if not seen:
-        raise TopologyError("the topology reads no topic: begin with stream(), table() or global_table()")
     used = {store for node in nodes.values() if isinstance(node, ProcessorNode) for store in node.stores}
     for store in stores:
         if store not in used:
             raise TopologyError(f"no processor uses the store {store}: name it in stores=")
     return Topology(dict(nodes), dict(stores), tuple(_sub_topologies(nodes)))
+
+
+def _check_topics(sources: Sequence[SourceNode]) -> None:
+    """Refuse a topic that two sources would read; of two patterns it is known once a topic matches both."""
+    if not sources:
+        raise TopologyError("the topology reads no topic: begin with stream(), table() or global_table()")
+    seen: dict[str, str] = {}
+    for node in sources:
+        for topic in node.topics:
+            if topic in seen:
+                raise TopologyError(f"the topic {topic} is read twice ({seen[topic]}, {node.name}): read it once")
+            seen[topic] = node.name
+    by_text: dict[str, str] = {}
+    for node, text in ((node, node.pattern.pattern) for node in sources if node.pattern is not None):
+        for topic, reader in seen.items():
+            if node.reads(topic):
+                raise TopologyError(
+                    f"the topic {topic} is read twice ({reader}, and {node.name} by the pattern {text}): let the "
+                    "pattern leave it out"
+                )
+        if text in by_text:
+            raise TopologyError(f"the pattern {text} is read twice ({by_text[text]}, {node.name}): read it once")
+        by_text[text] = node.name
 
 
 def _sub_topologies(nodes: Mapping[str, AnyNode]) -> Iterator[SubTopology]:

@@ -15,6 +15,7 @@ from ottla.streams.errors import TopologyError
 from ottla.streams.graph import Topology, global_sources
 from ottla.streams.layout import TaskLayout, layout
 from ottla.streams.naming import nearest
+from ottla.streams.patterns import bound
 from ottla.streams.queries import Age, Answer, Query, answer, checked
 from ottla.streams.stores import Store, StoreMaker
 
@@ -33,6 +34,7 @@ def asked(
     kind = checked(topology, name)
     with where.admin() as admin:
         topics = admin.list_topics()
+        topology = bound(topology, topics)
         if missing := [topic for topic in topology.topics() if topic not in topics]:
             raise TopologyError(f"the topic {missing[0]} does not exist: has the application run on this cluster?")
         plan = layout(topology, application_id, {topic: len(topics[topic].partitions) for topic in topology.topics()})

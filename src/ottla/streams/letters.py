@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.client import Admin, ApiError, ErrorCode
@@ -38,10 +38,10 @@ def choices(on_error: str | OnError | None, dead_letter: str | None) -> OnError:
     return found
 
 
-def prepare(admin: Admin, topic: str, reads: Collection[str], replication_factor: int) -> None:
-    """Make the topic of dead letters where it does not exist."""
+def prepare(admin: Admin, topic: str, reads: Callable[[str], bool], replication_factor: int) -> None:
+    """Make the topic of dead letters where it does not exist; `reads` says if the application reads a topic."""
     checked(topic)
-    if topic in reads:
+    if reads(topic):
         raise TopologyError(f"the application reads {topic}: send its dead letters to another topic")
     try:
         admin.create_topic(topic, 1, replication_factor)

@@ -44,6 +44,11 @@ class Live:
         with self.lock:
             self._tasks, self._positions = dict(tasks), dict(positions)
 
+    def plan_for(self, plan: TaskLayout) -> None:
+        """Other topics match the topology's patterns since; there are no tasks yet."""
+        with self.lock:
+            self._plan = plan
+
     def end(self) -> None:
         """The tasks are no more, or hold what was not committed."""
         with self.lock:

@@ -90,7 +90,7 @@ def _boxes(nodes: Iterable[AnyNode]) -> tuple[dict[str, _Box], list[tuple[str, s
         boxes[node.name] = _Box(_short(node.name), "node", level)
         lines += [(parent, node.name) for parent in node.parents]
         if isinstance(node, SourceNode):
-            for topic in node.topics:
+            for topic in node.shown_topics:
                 boxes[f"from {topic}"] = _Box(topic, kind, level - 1)
                 lines.append((f"from {topic}", node.name))
         elif isinstance(node, SinkNode):

@@ -7,6 +7,7 @@ Instances of one application id are members of one consumer group, and share the
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 import uuid
@@ -39,16 +40,19 @@ from ottla.streams.live import Live
 from ottla.streams.naming import checked
 from ottla.streams.on_error import OnError
 from ottla.streams.pace import Pace
+from ottla.streams.patterns import SourceOf, subscription
 from ottla.streams.restoring import TaskId, restore
 from ottla.streams.sending import BatchSending
 from ottla.streams.serdes import INT64
 from ottla.streams.served import served
 from ottla.streams.stopping import STOP_WITHIN_S, stopped_by_signals
 from ottla.streams.stores.disk import MEMORY, StoreDatabase, check_stores, database
-from ottla.streams.topics import begin_at_ends, prepared
+from ottla.streams.topics import begin_at_ends, laid_out, prepared
 from ottla.streams.values import Input, Place
 
 _POLL_MS = 200
+REJOIN_S = 1.0
+"""An instance waits for so long until it joins its group anew where others do not read the same topics yet."""
 PURGE_S = 30.0
 """The time between two deletions of what was read of repartition topics, as in Kafka."""
 _log = logging.getLogger(__name__)
@@ -99,30 +103,40 @@ def run(
         plan = prepared(admin, topology, application_id, replication_factor)
         begin_at_ends(admin, topology, application_id)
         if dead_letter is not None:
-            letters.prepare(admin, dead_letter, plan.read(), replication_factor)
+            reads, own = SourceOf(topology.sources()).reads, plan.read()
+            letters.prepare(admin, dead_letter, lambda topic: topic in own or reads(topic), replication_factor)
     live = Live(topology, plan)
     options = _Options(errors, dead_letter, live, stores, max_poll_records)
     serving = served(live, topology, where, query_host, query_port)
     with stopped_by_signals(stop, within_s=STOP_WITHIN_S), serving:
         while not stop.is_set():
-            consumer = Consumer(
-                bootstrap,
-                settings=where.settings,
-                group_id=application_id,
-                assignors="range",  # gives equal partitions of all topics to one member
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-                isolation_level="read_committed",
-                max_poll_records=max_poll_records,
-                session_timeout_ms=session_timeout_ms,
-                heartbeat_interval_ms=max(1, min(3_000, session_timeout_ms // 3)),
-            )
+            if topology.patterns():  # other topics may match since
+                with where.admin() as admin:
+                    plan = prepared(admin, topology, application_id, replication_factor)
+                live.plan_for(plan)
+            consumer = _consumer(where, application_id, max_poll_records, session_timeout_ms)
             name = f"{application_id}-{uuid.uuid4()}"
             producer = RunProducer(
                 bootstrap, settings=where.settings, transactional_id=name, transaction_timeout_ms=transaction_timeout_ms
             )
             with producer, consumer, closing(GlobalTables(topology, where, stores)) as tables:
                 _Instance(topology, plan, where, consumer, producer, tables, options).work(stop)
+
+
+def _consumer(where: ClusterConnection, group: str, max_poll_records: int, session_timeout_ms: int) -> Consumer:
+    """A member of the application's group."""
+    return Consumer(
+        where.bootstrap,
+        settings=where.settings,
+        group_id=group,
+        assignors="range",  # gives equal partitions of all topics to one member
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+        max_poll_records=max_poll_records,
+        session_timeout_ms=session_timeout_ms,
+        heartbeat_interval_ms=max(1, min(3_000, session_timeout_ms // 3)),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +177,15 @@ class _Instance:
     def work(self, stop: threading.Event) -> None:
         """Read, process and commit until stopped, or until a commit is refused because the group has moved on."""
         self._producer.init_transactions()
-        self._consumer.subscribe(sorted(self._read), on_assign=self._note, on_revoke=self._note)
+        self._consumer.subscribe(self._wanted(), on_assign=self._note, on_revoke=self._note)
         while not stop.is_set():
             with self._options.live.lock:
                 self._tables.read_to(self._tables.ends())
             records = self._consumer.poll(_POLL_MS, self._pace.records)
             if self._changed:
+                if not self._fits():
+                    stop.wait(REJOIN_S)
+                    return
                 self._restore()
             try:
                 with self._hidden():
@@ -180,6 +197,35 @@ class _Instance:
                     raise
                 _log.warning("another instance may have the tasks of this one; restoring them first: %s", fault)
                 return
+
+    def _wanted(self) -> list[str] | re.Pattern[str]:
+        """The topics to read: by their names, or by one pattern for all if the topology has patterns."""
+        pattern = subscription(self._topology)
+        if pattern is None:
+            return sorted(self._read)
+        own = (re.escape(topic) for topic, name in self._read.items() if name in self._plan.repartitions)
+        return re.compile("|".join((pattern, *own)))
+
+    def _fits(self) -> bool:
+        """True if the topics are those that are planned for, and every task is here with all its partitions.
+
+        Instances learn one after the other of a topic that matches a pattern. Meanwhile the partitions of one task may
+        lie with two of them, and both would run it.
+        """
+        if not self._topology.patterns():
+            return True
+        assigned, part_of = self._consumer.assignment, self._plan.part_of
+        with self._where.admin() as admin:
+            if laid_out(admin, self._topology, self._plan.application_id) != self._plan:
+                _log.warning("other topics match the patterns of the topology since: planning anew")
+                return False
+        mine = {(part_of[self._read[one.topic]], one.partition) for one in assigned if one.topic in self._read}
+        whole = {
+            TopicPartition(topic, at) for part, at in mine for topic, n in self._read.items() if part_of[n] == part
+        }
+        if whole != assigned:
+            _log.warning("other instances do not read the same topics yet: joining the group again")
+        return whole == assigned
 
     def _positions(self) -> dict[TopicPartition, int]:
         return {partition: self._consumer.position(partition) for partition in sorted(self._consumer.assignment)}

@@ -15,6 +15,7 @@ from ottla.streams.graph import Topology
 from ottla.streams.letters import choices, prepare
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
+from ottla.streams.patterns import SourceOf
 from ottla.streams.served import served
 from ottla.streams.stopping import stopped_by_signals
 from ottla.streams.stores.disk import MEMORY
@@ -117,7 +118,7 @@ def _on_spark(
     try:
         if dead_letter is not None:
             with where.admin() as admin:
-                prepare(admin, dead_letter, topology.topics(), -1)
+                prepare(admin, dead_letter, SourceOf(topology.sources()).reads, -1)
         if not on_this_machine(session.sparkContext.master or "") and checkpoint is None:
             raise TopologyError("executors on other machines need a checkpoint that all of them see: name checkpoint=")
         instance = SparkInstance(application_id, settings.state, where)

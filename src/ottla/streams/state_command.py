@@ -100,7 +100,7 @@ def upgrade(given: Given) -> int:
     config = given.text("command-config")
     kafka = read_properties(config) if config else {}
     kafka["bootstrap.servers"] = given.text("bootstrap-server") or "localhost:9092"
-    newer, _ = application_note(topology, application_id, kafka)
+    newer, _, _ = application_note(topology, application_id, kafka)
     found = older.changes(newer)
     for sentence in (*found.breaking, *found.harmless):
         print(sentence)

@@ -11,6 +11,7 @@ from ottla.streams.errors import TopologyError
 from ottla.streams.graph import SinkNode, Topology
 from ottla.streams.naming import nearest
 from ottla.streams.on_error import Fault, OnError, chosen
+from ottla.streams.patterns import SourceOf
 from ottla.streams.stores.disk import MEMORY, database
 from ottla.streams.values import Headers, Input, Place
 
@@ -42,6 +43,7 @@ class TopologyTest:
     ) -> None:
         """`on_error` and `stores` are those of `run`: faults that do not fail are in `faults`."""
         self._topology = topology
+        self._source_of = SourceOf(topology.sources())
         self._task = Task(topology, on_error=chosen(on_error), rows=database(stores))
         self._task.advance(wall_clock_ms)
         self._batch = 0
@@ -55,10 +57,7 @@ class TopologyTest:
 
     def pipe_input(self, topic: str, key: Any, value: Any, timestamp: int | None = None, headers: Headers = ()) -> None:
         """Write a record to a topic that the topology reads; without a timestamp it has the time of day of the test."""
-        source = next((source for source in self._topology.sources() if topic in source.topics), None)
-        if source is None:
-            topics = self._topology.topics()
-            raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, topics)}")
+        source = self._source_of.find(topic)
         place = Place(topic, 0, self._offsets.get(topic, 0))
         self._offsets[topic] = place.offset + 1
         time = self._task.wall_clock_ms if timestamp is None else timestamp

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.streams.batches import ROWS, inputs, written
-from tests.streams.topologies import TOPOLOGIES, built
+from tests.streams.topologies import TOPOLOGIES, built, read_by
 
 from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
 from ottla.streams.engine.task import Task
@@ -34,7 +34,7 @@ def test_a_task_restored_from_its_changes_goes_on_as_if_it_had_never_stopped(
     name: str, rows: list[Any], cut: int
 ) -> None:
     topology = built(name)
-    records = inputs(rows, topology.topics())
+    records = inputs(rows, read_by(topology))
     whole = Task(topology)
     expected = written([whole.run(0, records[:cut]), whole.run(1, records[cut:])])
     first = Task(topology)
@@ -51,7 +51,7 @@ def test_stores_on_disk_give_the_results_and_the_changes_of_stores_in_memory(
     name: str, rows: list[Any], cut: int
 ) -> None:
     topology = built(name)
-    records = inputs(rows, topology.topics())
+    records = inputs(rows, read_by(topology))
     memory, disk = Task(topology), Task(topology, rows=StoreDatabase(recent_rows=2))
     for batch, part in enumerate((records[:cut], records[cut:])):
         expected, found = memory.run(batch, part), disk.run(batch, part)
@@ -63,7 +63,7 @@ def test_stores_on_disk_give_the_results_and_the_changes_of_stores_in_memory(
 @given(rows=ROWS, seed=st.randoms(use_true_random=False))
 def test_the_order_in_which_a_batch_arrives_does_not_matter(rows: list[Any], seed: Any) -> None:
     topology = built("tables_outer")
-    records = inputs(rows, topology.topics())
+    records = inputs(rows, read_by(topology))
     shuffled = list(records)
     seed.shuffle(shuffled)
     assert Task(topology).run(0, shuffled) == Task(topology).run(0, records)

@@ -65,3 +65,5 @@ def test_sub_topologies_of_one_level_have_their_own_buckets(part: int) -> None:
 def test_a_new_application_reads_each_topic_from_its_beginning_or_its_end() -> None:
     made = plan(lambda b: (b.stream("a").to("out"), b.stream("b", offset_reset="latest").to("out2")), b=1)
     assert json.loads(starting_offsets(made, ("a", "b"), ("b",))) == {"a": {"0": -2, "1": -2}, "b": {"0": -1}}
+    noted = {"a": {"0": 7, "1": 9}, "gone": {"0": 5}}
+    assert json.loads(starting_offsets(made, ("a", "b"), (), noted)) == {"a": {"0": 7, "1": 9}, "b": {"0": -2}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,61 @@ def test_a_failing_function_ends_a_run_letters_let_the_next_go_on_and_a_reset_be
     assert "there is no state of an application" in capsys.readouterr().err
     rig.run(counting(0))
     assert [value for _, value, _ in rig.results()] == ["1", "2", "1", "2"]
+
+
+def test_topics_that_match_a_pattern_are_read_and_those_that_appear_later_from_their_beginnings(
+    rig: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mark = rig.names["out"] + "-in-"
+
+    def counting() -> Topology:
+        builder = StreamsBuilder(key=TEXT, value=TEXT)
+        counts = builder.stream(re.compile(re.escape(mark) + "[0-9]+")).group_by_key().count(store="counts")
+        counts.to_stream().map_values(str).merge(builder.stream(rig.names["a"])).to(rig.names["out"])
+        return builder.build()
+
+    def fill(number: int, *keys: str, partitions: int = 1) -> None:
+        rig.topics.admin.create_topic(f"{mark}{number}", partitions, configs={"retention.ms": "-1"})
+        rig.topics.fill(f"{mark}{number}", 0, [Record(0, number, key.encode(), b"v") for key in keys])
+
+    def written(at_least: int) -> dict[str, list[Any]]:
+        found = read_topic(
+            rig.bootstrap, rig.names["out"], at_least=at_least, isolation_level="read_committed", timeout=120
+        )
+        return by_key([((r.key or b"").decode(), (r.value or b"").decode()) for r in found])
+
+    with pytest.raises(TopologyError, match=r"no topic matches .*: make the first one"):
+        rig.run(counting())
+    fill(1, "k", "j", "k")
+    stop = threading.Event()
+    thread = threading.Thread(target=rig.run, args=(counting(),), kwargs={"available_now": False, "stop": stop})
+    thread.start()
+    try:
+        assert written(3) == {"k": [("1",), ("2",)], "j": [("1",)]}
+        fill(2, "k")
+        assert written(4)["k"] == [("1",), ("2",), ("3",)]
+    finally:
+        stop.set()
+        thread.join(60)
+    fill(30, "k", "j")
+    rig.write([("a", "named", "x", 0)])
+    rig.run(counting())
+    assert written(7) == {"k": [("1",), ("2",), ("3",), ("4",)], "j": [("1",), ("2",)], "named": [("x",)]}
+
+    application = ["--application-id", rig.application_id, "--checkpoint", str(rig.checkpoint), "-b", rig.bootstrap]
+    capsys.readouterr()
+    assert main(["streams", "status", *application, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["lag"] == dict.fromkeys(
+        [rig.names["a"], *(f"{mark}{number}" for number in (1, 2, 30))], 0
+    )
+    answer = query(
+        counting(), "counts", application_id=rig.application_id, bootstrap=rig.bootstrap, checkpoint=str(rig.checkpoint)
+    )
+    assert {row.key: row.value for row in answer.rows} == {"k": 4, "j": 2}
+
+    fill(4, "k", partitions=2)
+    with pytest.raises(TopologyError, match=rf"different numbers of partitions .*{mark}4 has 2"):
+        rig.run(counting())
 
 
 def test_a_wish_to_stop_ends_a_run_and_two_runs_of_one_application_are_refused(rig: Rig) -> None:

@@ -15,9 +15,9 @@ from ottla.streams.engine.ahead import LEFT_OUT, Ahead
 from ottla.streams.engine.faults import Faults
 from ottla.streams.engine.turns import TopicTurns
 from ottla.streams.errors import ProcessingError, SerdeError, TopologyError
-from ottla.streams.graph import ProcessorNode, SinkNode, SourceNode, Topology, global_stores
-from ottla.streams.naming import nearest
+from ottla.streams.graph import AnyNode, ProcessorNode, SinkNode, SourceNode, Topology, global_stores
 from ottla.streams.on_error import Fault, OnError
+from ottla.streams.patterns import SourceOf
 from ottla.streams.stores import EntryKey, KeyValueStore, OrderedStore, RowMaker, Store
 from ottla.streams.values import Headers, Input, Place, Record
 
@@ -193,18 +193,10 @@ class Task:
         self._offsets: Counter[str] = Counter()
         self._outputs: list[Output] = []
         self._punctuations: list[Punctuation] = []
-        self._source_of = {t: s for s in topology.sources() if s.name in names for t in s.topics}
+        self._source_of = SourceOf(source for source in topology.sources() if source.name in names)
         self._children = {name: tuple(topology.children(name)) for name in topology.nodes if name in names}
         self._processors: dict[str, Any] = {}
-        made = [node for node in topology.nodes.values() if isinstance(node, ProcessorNode) and node.name in names]
-        for store in dict.fromkeys(store for node in made for store in node.stores):
-            self.stores[store] = topology.stores[store]()
-            if rows is not None:
-                self.stores[store].keep_in(rows)
-        for node in made:
-            processor = node.make()
-            self._processors[node.name] = processor
-            processor.init(Context(self, node))
+        self._make([node for node in topology.nodes.values() if node.name in names], rows)
         self._ahead = Ahead(self._children, self._processors)
 
     def run(self, batch: int, records: Iterable[Input], *, wall_clock_ms: int = 0) -> Results:
@@ -218,9 +210,7 @@ class Task:
     def feed(self, *records: Input) -> None:
         """Process records, each topic's in their order and the earliest first; and all that they send to own topics."""
         for record in records:
-            topic = record.place.topic
-            if topic not in self._source_of:
-                raise TopologyError(f"the topology does not read the topic {topic}{nearest(topic, self._source_of)}")
+            self._source_of.find(record.place.topic)
         if not self._loops_back and len({record.place.topic for record in records}) == 1:
             self.feed_in_order(records)
             return
@@ -315,6 +305,18 @@ class Task:
         finally:
             self.read = read
 
+    def _make(self, nodes: Iterable[AnyNode], rows: RowMaker | None) -> None:
+        """Make the processors among these nodes, and the stores that they use."""
+        made = [node for node in nodes if isinstance(node, ProcessorNode)]
+        for store in dict.fromkeys(store for node in made for store in node.stores):
+            self.stores[store] = self.topology.stores[store]()
+            if rows is not None:
+                self.stores[store].keep_in(rows)
+        for node in made:
+            processor = node.make()
+            self._processors[node.name] = processor
+            processor.init(Context(self, node))
+
     def _process(self, name: str, process: Callable[[Record], None], record: Record) -> None:
         try:
             process(record)
@@ -399,7 +401,7 @@ class Task:
             reason = f"{sink.name} cannot write to {topic}{where}: {why}"
             self._faults.add("production", sink.name, reason, error, self.read)
             return
-        returns = self._loops_back and topic in self._source_of
+        returns = self._loops_back and self._source_of.reads(topic)
         if not sink.repartition or not returns:
             origin = len(self._outputs)
             at, headers = record.timestamp, record.headers

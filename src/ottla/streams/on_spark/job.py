@@ -30,6 +30,7 @@ from ottla.streams.on_spark.plan import Plan, planned, starting_offsets
 from ottla.streams.on_spark.rows import COLUMNS
 from ottla.streams.on_spark.stage import Application, Stage
 from ottla.streams.on_spark.tables import Spans
+from ottla.streams.patterns import bound, subscription
 from ottla.streams.state.files import StateDamaged
 from ottla.streams.stores.disk import MEMORY, check_stores
 
@@ -109,15 +110,19 @@ def run_on_spark(
 
 def application_note(
     topology: Topology, application_id: str, kafka: Mapping[str, str]
-) -> tuple[ApplicationNote, TaskLayout]:
-    """The note of an application, and its layout; TopologyError where topics are missing or do not fit."""
+) -> tuple[ApplicationNote, TaskLayout, Topology]:
+    """The note of an application, its layout, and its topology with the topics that its patterns match now.
+
+    TopologyError where topics are missing or do not fit.
+    """
     known = cluster(consumer_settings(kafka)).topics()
+    topology = bound(topology, known)
     if missing := [topic for topic in topology.topics() if topic not in known]:
         raise TopologyError(f"the topic {missing[0]} does not exist: make it first (ottla topic create {missing[0]})")
     counts = {topic: len(known[topic].partitions) for topic in topology.topics()}
     made = layout(topology, application_id, counts)
     marker = next(topic for topic in topology.topics() if topic in made.part_of)
-    return ApplicationNote(application_id, shape(topology), made.tasks, marker), made
+    return ApplicationNote(application_id, shape(topology), made.tasks, marker), made, topology
 
 
 class _Job:
@@ -128,23 +133,36 @@ class _Job:
 
         if not hasattr(DataFrame, "repartitionById"):
             raise TopologyError(f"Spark {spark.version} lacks repartitionById: streams need Spark 4.2 or newer")
-        self._settings, self._spark = settings, spark
-        note, made = application_note(topology, settings.application_id, settings.kafka)
-        self._plan = plan = planned(topology, made)
-        state = state_url(settings.state)
-        self._notes = Notes(open_files(state))
+        self._topology, self._settings, self._spark = topology, settings, spark
+        self._globals = [topic for source in topology.sources() if source.global_store for topic in source.topics]
+        self._notes = Notes(open_files(state_url(settings.state)))
+        note, made, self._bound = application_note(topology, settings.application_id, settings.kafka)
         self._note, changes = self._notes.admit(note)
         self.changes = changes.harmless
-        self._globals = [topic for source in topology.sources() if source.global_store for topic in source.topics]
-        self._latest = topology.latest()
+        self._plan_for(made)
+
+    def _plan_for(self, made: TaskLayout) -> None:
+        """Plan for the topics that are bound now; workers take it as a run of its own."""
+        settings = self._settings
         self._run = uuid.uuid4().hex
+        self._plan = planned(self._bound, made)
         by_time = settings.lateness == WATERMARK
         self._application = _pickled(
             Application(
-                self._run, topology, plan, state, dict(settings.kafka), by_time, made, settings.on_error,
-                settings.dead_letter, settings.stores,
+                self._run, self._bound, self._plan, state_url(settings.state), dict(settings.kafka), by_time, made,
+                settings.on_error, settings.dead_letter, settings.stores,
             )
         )  # fmt: skip
+
+    def _bind_again(self) -> None:
+        """Take in the topics that match a pattern since; TopologyError where their partitions fit no task."""
+        if not self._topology.patterns():
+            return
+        note, made, found = application_note(self._topology, self._settings.application_id, self._settings.kafka)
+        if found.topics() != self._bound.topics():
+            self._note, _ = self._notes.admit(note)
+            self._bound = found
+            self._plan_for(made)
 
     def work(self, stop: threading.Event) -> None:
         """Start the query and wait for its end."""
@@ -177,29 +195,31 @@ class _Job:
         return writer.trigger(processingTime=f"{settings.every_s} seconds").start()
 
     def _rows(self) -> DataFrame:
-        """The records of all topics, in the columns of the stages."""
-        topics = [topic for topic in self._plan.part_of if topic in self._note.shape.topics]
+        """The records of all topics, in the columns of the stages but for the level."""
+        topics = self._outside()
         options = {f"kafka.{name}": value for name, value in self._settings.kafka.items()}
         options |= {
             "kafka.isolation.level": "read_committed",
             "publishGroup": self._settings.application_id,
-            "subscribe": ",".join(topics),
             "includeHeaders": "true",
-            "startingOffsets": self._notes.beginning() or starting_offsets(self._plan, topics, self._latest),
+            "startingOffsets": starting_offsets(self._plan, topics, self._bound.latest(), self._notes.beginning()),
             "maxOffsetsPerTrigger": str(self._settings.max_records),
         }
+        pattern = subscription(self._bound)
+        options |= {"subscribe": ",".join(topics)} if pattern is None else {"subscribePattern": pattern}
         source = self._spark.readStream.format("ottla").options(**options).load()
-        levels = " ".join(f"WHEN {_quoted(topic)} THEN {self._plan.level_of[topic]}" for topic in topics)
         return source.selectExpr(
             "topic", "partition", "offset", "partition AS producer", "unix_millis(timestamp) AS timestamp", "key",
-            "value", NEVER_NULL, f"CASE topic {levels} END AS level",
+            "value", NEVER_NULL,
         )  # fmt: skip
 
     def _batch(self, frame: DataFrame, batch: int) -> None:
         """Run one micro-batch through all levels, and write its results."""
         query = running_query(frame.sparkSession)
         assert query is not None, "Spark calls this in a query"
+        self._bind_again()
         self._note = self._notes.admit_query(self._note, query)
+        frame = frame.selectExpr("*", f"{self._level()} AS level")
         fresh = BatchNote(int(time.time() * 1000), self._ends())
         note = self._notes.batch(batch, fresh)
         for number, level in enumerate(self._plan.levels):
@@ -215,6 +235,16 @@ class _Job:
         register_source(self._spark)
         with setting(self._spark, ADAPTIVE, "false"):
             results.write.format("ottla").options(**options).mode("append").save()
+
+    def _outside(self) -> list[str]:
+        """The topics that are read from outside."""
+        return [topic for topic in self._plan.part_of if topic in self._note.shape.topics]
+
+    def _level(self) -> str:
+        """The level of each row by its topic. One that is not known was read before it was deleted."""
+        levels = " ".join(f"WHEN {_quoted(topic)} THEN {self._plan.level_of[topic]}" for topic in self._outside())
+        fault = "raise_error(concat('the topic ', topic, ' is not known: it is gone, or too new'))"
+        return f"CASE topic {levels} ELSE {fault} END"
 
     def _ends(self) -> Spans:
         """The spans of global tables as they are now; the committed part."""

@@ -119,10 +119,11 @@ class Notes:
         """Note where a run without a checkpoint begins, by topic and partition."""
         self._files.replace(START, json.dumps(offsets).encode())
 
-    def beginning(self) -> str | None:
-        """The offsets that a reset has noted, as the source's option `startingOffsets`; None without one."""
+    def beginning(self) -> dict[str, dict[str, int]] | None:
+        """The offsets that a reset has noted, by topic and partition; None without one."""
         data = self._files.read(START)
-        return None if data is None else data.decode()
+        told: dict[str, dict[str, int]] | None = None if data is None else json.loads(data)
+        return told
 
     def wish_to_stop(self) -> None:
         """Ask the running application to end."""

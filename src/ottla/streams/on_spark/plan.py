@@ -72,13 +72,18 @@ def planned(topology: Topology, layout: TaskLayout) -> Plan:
     return Plan(tuple(levels), {t: numbers[at] for t, at in level_of.items()}, layout.part_of, partitions)
 
 
-def starting_offsets(plan: Plan, topics: Iterable[str], latest: Collection[str]) -> str:
-    """The beginning of a run without a checkpoint, as the source's option `startingOffsets`; some begin at the end."""
+def starting_offsets(
+    plan: Plan, topics: Iterable[str], latest: Collection[str], noted: Mapping[str, Mapping[str, int]] | None = None
+) -> str:
+    """The beginning of a run without a checkpoint, as the source's option `startingOffsets`.
+
+    Some topics begin at the end, and those of a reset at the offsets that it has noted, by topic and partition.
+    """
     offsets = {
         topic: dict.fromkeys(map(str, range(plan.partitions[topic])), LATEST if topic in latest else EARLIEST)
         for topic in topics
     }
-    return json.dumps(offsets)
+    return json.dumps({topic: (noted or {}).get(topic, each) for topic, each in offsets.items()})
 
 
 def _levels(topology: Topology, layout: TaskLayout) -> dict[str, int]:
