@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -139,6 +140,8 @@ public class StreamsOracle {
             case "by_pattern_named" -> b.<String, String>stream(Pattern.compile("a|b|x.*"), Consumed.as("some")).mapValues(v -> v + "+").to("out");
             case "topic_and_pattern" -> { b.<String, String>stream("a").to("out"); b.<String, String>stream(Pattern.compile("[ab]")).to("out"); }
             case "pattern_and_table" -> { b.<String, String>stream(Pattern.compile("[ab]")).to("out"); b.<String, String>table("a").toStream().to("out"); }
+            case "partitioned" -> b.<String, String>stream("a").to("out", Produced.streamPartitioner((topic, k, v, count) ->
+                "1".equals(v) ? Optional.of(Set.of()) : "2".equals(v) ? Optional.of(Set.of(count - 1)) : Optional.empty()));
             case "stream_table" -> b.<String, String>stream("a").join(b.<String, String>table("b"), PAIR).to("out");
             case "stream_table_left" -> b.<String, String>stream("a").selectKey((k, v) -> k).leftJoin(b.<String, String>table("b"), PAIR).to("out");
             case "stream_global" -> b.<String, String>stream("a").join(b.<String, String>globalTable("b"), (k, v) -> k, PAIR).to("out");

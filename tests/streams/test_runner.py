@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.streams.topologies import spread_by_value
 
 from ottla.cli.main import main
 from ottla.client import Admin, Producer
@@ -319,6 +320,23 @@ def test_topics_that_match_a_pattern_later_are_read_from_their_beginnings_though
         admin.create_topic("word-lines-3", 3)
     with pytest.raises(TopologyError, match="word-lines-3 has 3"):
         run(fresh(), application_id="app", bootstrap=broker.bootstrap_servers)
+
+
+def test_a_partitioner_chooses_the_partitions_of_results(broker: TestBroker) -> None:
+    with Admin(broker.bootstrap_servers) as admin:
+        admin.create_topic("spread", 3)
+
+    def spread() -> Topology:
+        builder = StreamsBuilder(key=TEXT, value=TEXT)
+        builder.stream("word-lines").to("spread", partitioner=spread_by_value)
+        return builder.build()
+
+    write(broker, "one", "all", "none", "by key")
+    with running(broker, spread):
+        found = broker.records("spread", at_least=5, isolation_level="read_committed", timeout=60)
+    assert sorted((record.value, record.partition) for record in found if record.value != b"by key") == [
+        (b"all", 0), (b"all", 1), (b"all", 2), (b"one", 2),
+    ]  # fmt: skip
 
 
 def test_dead_letters_of_a_run_go_back_by_redrive_and_are_processed_once(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.streams.topologies import spread_by_value
 
 from ottla.streams import (
     INT64,
@@ -51,6 +52,38 @@ def test_a_function_may_choose_the_topic_of_each_record() -> None:
     test.pipe_input("a", "x", 1, 5)
     (record,) = test.read_outputs("of-x")
     assert (record.key, record.value, record.timestamp) == ("x", 1, 5)
+
+
+def placed(partitioner: Any, **more: Any) -> TopologyTest:
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    builder.stream("a").to("out", partitioner=partitioner, name="end")
+    return TopologyTest(builder.build(), **more)
+
+
+def test_a_partitioner_chooses_one_partition_several_none_or_leaves_it_to_the_key() -> None:
+    test = placed(spread_by_value, partitions={"out": 3})
+    for value in ("one", "all", "none", "other"):
+        test.pipe_input("a", "k", value, 0)
+    assert [(record.value, record.partition) for record in test.read_outputs("out")] == [
+        ("one", 2), ("all", 0), ("all", 1), ("all", 2), ("other", None),
+    ]  # fmt: skip
+    assert test.dropped == {"end": 1}
+
+
+@pytest.mark.parametrize("wrong", [3, -1, True, [0, 3], ["0"]])
+def test_a_partition_that_the_topic_does_not_have_is_a_failure_of_production(wrong: Any) -> None:
+    with pytest.raises(ProcessingError, match=r"end cannot write to out .*the topic has the partitions 0 to 2"):
+        placed(lambda *_: wrong, partitions={"out": 3}).pipe_input("a", "k", "v", 0)
+    test = placed(lambda *_: wrong, partitions={"out": 3}, on_error="skip")
+    test.pipe_input("a", "k", "v", 0)
+    assert (test.read_outputs("out"), [fault.stage for fault in test.faults]) == ([], ["production"])
+
+
+def test_partitions_of_a_test_are_of_topics_that_are_written_to() -> None:
+    with pytest.raises(TopologyError, match="does not write to the topic ouch"):
+        placed(None, partitions={"ouch": 3})
+    with pytest.raises(TopologyError, match="the topic out cannot have 0 partitions"):
+        placed(None, partitions={"out": 0})
 
 
 def test_a_late_record_is_left_out_and_counted() -> None:

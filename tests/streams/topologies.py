@@ -112,6 +112,16 @@ def by_pattern(builder: StreamsBuilder) -> None:
     texts(matched.merge(builder.stream("c")).group_by_key().count())
 
 
+def left_out(_key: Any, value: Any, count: int) -> list[int] | None:
+    """No partition for "1", the last one for "2", Kafka's choice for others."""
+    return [] if value == "1" else [count - 1] if value == "2" else None
+
+
+def spread_by_value(_key: Any, value: Any, count: int) -> Any:
+    """The last partition for "one", every one for "all", no one for "none", Kafka's choice for others."""
+    return {"one": count - 1, "all": range(count), "none": ()}.get(value)
+
+
 def read_by(topology: Topology) -> str:
     """The topics among a, b and c that a topology reads."""
     source_of = SourceOf(topology.sources())
@@ -161,6 +171,7 @@ TOPOLOGIES = {
     "named": named,
     "by_pattern": by_pattern,
     "by_pattern_named": lambda b: b.stream(re.compile("a|b|x.*"), name="some").map_values(plus).to("out"),
+    "partitioned": lambda b: b.stream("a").to("out", partitioner=left_out),
     "stream_table": lambda b: b.stream("a").join(b.table("b"), pair).to("out"),
     "stream_table_left": lambda b: same(b).left_join(b.table("b"), pair).to("out"),
     "stream_global": lambda b: b.stream("a").join(b.global_table("b"), pair, table_key=lambda k, _: k).to("out"),

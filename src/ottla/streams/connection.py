@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from ottla.cli.connect import client_settings
 from ottla.cli.faults import Misuse
-from ottla.client import Admin, Consumer
+from ottla.client import Admin, ApiError, ClientError, Consumer
 from ottla.client.model import ClientSettings
 from ottla.client.security import OPTIONS
-from ottla.streams.errors import TopologyError
+from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.naming import nearest
 
 KNOWN = (
@@ -36,6 +37,15 @@ class ClusterConnection:
             self.bootstrap, settings=self.settings, isolation_level="read_committed", auto_offset_reset="earliest",
             max_poll_records=max_poll_records,
         )  # fmt: skip
+
+
+@contextmanager
+def told_partitions(topic: str) -> Iterator[None]:
+    """Ask how many partitions a topic has; ProcessingError where it is not told."""
+    try:
+        yield
+    except (ApiError, ClientError) as fault:
+        raise ProcessingError(f"a partitioner needs the number of partitions of {topic}: {fault}") from fault
 
 
 def connection(bootstrap: str | Sequence[str], kafka: Mapping[str, str] | None = None) -> ClusterConnection:

@@ -12,6 +12,7 @@ from ottla.streams.graph import (
     EARLIEST,
     LATEST,
     AnyNode,
+    Partitioner,
     ProcessorNode,
     SinkNode,
     SourceNode,
@@ -82,13 +83,14 @@ class Draft:
         *,
         repartition: bool = False,
         partitions: int | None = None,
+        partitioner: Partitioner | None = None,
     ) -> str:
         """Add a sink."""
         if isinstance(topic, str):
             checked(topic)
         key, value = key or self.key, value or self.value
         named = (parents,) if isinstance(parents, str) else parents
-        return self._add(SinkNode(name, named, topic, key, value, repartition, partitions))
+        return self._add(SinkNode(name, named, topic, key, value, repartition, partitions, partitioner))
 
     def store(self, name: str, make: StoreMaker) -> str:
         """Add a store."""

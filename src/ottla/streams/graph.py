@@ -6,7 +6,7 @@ Names are numbered as Kafka numbers them. Nothing runs here.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +19,8 @@ TimestampExtractor = Callable[[Record, int, Place], int]
 """The record as it was read, the stream time so far, its place; a negative result drops the record."""
 EARLIEST, LATEST = "earliest", "latest"
 TopicOf = str | Callable[[Record], str]
+Partitioner = Callable[[Any, Any, int], int | Iterable[int] | None]
+"""Key, value and the number of the topic's partitions, to the partition, to several, or to None for Kafka's choice."""
 
 
 class Node(Protocol):
@@ -81,6 +83,22 @@ class SinkNode:
     value: Serde
     repartition: bool = False
     partitions: int | None = None
+    partitioner: Partitioner | None = None
+
+    def chosen(self, record: Record, partitions: int) -> tuple[int | None, ...]:
+        """The partitions that the partitioner chooses, each once, in order; (None,) stands for Kafka's choice.
+
+        ValueError for a partition that a topic with so many does not have.
+        """
+        assert self.partitioner is not None
+        wanted = self.partitioner(record.key, record.value, partitions)
+        if wanted is None:
+            return (None,)
+        found = (wanted,) if isinstance(wanted, int) else tuple(sorted(set(wanted)))
+        for each in found:
+            if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each < partitions:
+                raise ValueError(f"the partitioner chose {each!r}: the topic has the partitions 0 to {partitions - 1}")
+        return found
 
 
 AnyNode = SourceNode | ProcessorNode | SinkNode

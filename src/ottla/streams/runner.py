@@ -30,7 +30,7 @@ from ottla.client import (
 from ottla.client.blocking.runs import RunProducer
 from ottla.streams import letters
 from ottla.streams.changelog import to_record
-from ottla.streams.connection import ClusterConnection, connection
+from ottla.streams.connection import ClusterConnection, connection, told_partitions
 from ottla.streams.engine.task import Results, Task
 from ottla.streams.global_tables import GlobalTables
 from ottla.streams.graph import Topology
@@ -275,12 +275,17 @@ class _Instance:
                 shared=self._tables.stores,
                 on_error=self._options.errors,
                 rows=self._rows(),
+                partitions_of=self._partitions_of,
             )
             for part, partition in sorted(ids)
         }
         restore(self._where, self._plan, self._tasks)
         self._options.live.begin(self._tasks, positions)
         self._changed = False
+
+    def _partitions_of(self, topic: str) -> int:
+        with told_partitions(topic):
+            return self._producer.partitions_of(topic)[1]
 
     def _process(self, records: list[ConsumedRecord]) -> None:
         """One batch, in one transaction if it made or read anything."""
@@ -348,7 +353,8 @@ class _Instance:
                 sending.add(dead, kept.key, kept.value, kept.timestamp, tuple(kept.headers))
         for output in results.outputs:
             topic = self._plan.topic(output.topic)
-            sending.add(topic, output.key, output.value, output.timestamp, output.headers)
+            at = output.partition
+            sending.add(topic, output.key, output.value, output.timestamp, output.headers, partition=at)
         for store, entries in results.changes.items():
             topic = self._plan.changelog(store or TIMES)
             for key, entry in entries.items():

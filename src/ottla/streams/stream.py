@@ -10,7 +10,7 @@ from ottla.streams.draft import Draft
 from ottla.streams.engine.joins import GraceJoin, JoinerWithKey, JoinWindow, StreamStreamJoin, StreamTableJoin
 from ottla.streams.engine.stateless import Branches, FixedKey, pass_on
 from ottla.streams.errors import TopologyError
-from ottla.streams.graph import TopicOf
+from ottla.streams.graph import Partitioner, TopicOf
 from ottla.streams.grouped import GroupedStream
 from ottla.streams.serdes import Serde
 from ottla.streams.stores import JoinStore, OrderedStore
@@ -154,11 +154,16 @@ class Stream:
         return Stream(self.draft, source, key, value)
 
     def to(
-        self, topic: TopicOf, *, key: Serde | None = None, value: Serde | None = None, name: str | None = None
-    ) -> None:
-        """Write the records to a topic, or to the topic that a function of the record names."""
+        self, topic: TopicOf, *, key: Serde | None = None, value: Serde | None = None,
+        partitioner: Partitioner | None = None, name: str | None = None,
+    ) -> None:  # fmt: skip
+        """Write the records to a topic, or to the topic that a function of the record names.
+
+        `partitioner(key, value, count)` chooses the partition among `count`, by default the key's as in Kafka: a
+        number, or several, each of which gets the record; an empty list leaves it out; None is the default.
+        """
         node = self.draft.numbers.node("KSTREAM-SINK-", name)
-        self.draft.sink(node, self.node, topic, key or self.key, value or self.value)
+        self.draft.sink(node, self.node, topic, key or self.key, value or self.value, partitioner=partitioner)
 
     def process(
         self, make: Callable[[], Any], *, stores: Iterable[str] = (), key: Serde | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,8 @@ class TestRecord:
     value: Any
     timestamp: int
     headers: Headers = ()
+    partition: int | None = None
+    """The partition that a partitioner chose; None for that of the key, as Kafka chooses it."""
 
 
 class TopologyTest:
@@ -39,12 +42,23 @@ class TopologyTest:
     __test__ = False
 
     def __init__(
-        self, topology: Topology, *, wall_clock_ms: int = 0, on_error: str | OnError = "fail", stores: str = MEMORY
-    ) -> None:
-        """`on_error` and `stores` are those of `run`: faults that do not fail are in `faults`."""
+        self, topology: Topology, *, wall_clock_ms: int = 0, on_error: str | OnError = "fail", stores: str = MEMORY,
+        partitions: Mapping[str, int] | None = None,
+    ) -> None:  # fmt: skip
+        """`on_error` and `stores` are those of `run`: faults that do not fail are in `faults`.
+
+        `partitions`: how many a topic has that is written to, for partitioners; 1 where it is not named.
+        """
         self._topology = topology
         self._source_of = SourceOf(topology.sources())
-        self._task = Task(topology, on_error=chosen(on_error), rows=database(stores))
+        counts = dict(partitions or {})
+        for topic, count in counts.items():
+            self._check_topic(topic)
+            if count < 1:
+                raise TopologyError(f"the topic {topic} cannot have {count} partitions: the least is 1")
+        self._task = Task(
+            topology, on_error=chosen(on_error), rows=database(stores), partitions_of=lambda topic: counts.get(topic, 1)
+        )
         self._task.advance(wall_clock_ms)
         self._batch = 0
         self._offsets: dict[str, int] = {}
@@ -74,7 +88,7 @@ class TopologyTest:
         sink = self._topology.nodes[output.sink]
         assert isinstance(sink, SinkNode)
         key, value = sink.key.from_bytes(output.key), sink.value.from_bytes(output.value)
-        return TestRecord(key, value, output.timestamp, output.headers)
+        return TestRecord(key, value, output.timestamp, output.headers, output.partition)
 
     def read_outputs(self, topic: str) -> list[TestRecord]:
         """All records of a topic that were not read yet."""

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 from tests.streams.batches import ROWS, inputs, written
 from tests.streams.topologies import TOPOLOGIES, built, read_by
 
+from ottla.client import ApiError, ErrorCode
 from ottla.streams import TEXT, ProcessingError, Record, StreamsBuilder, Topology, TopologyError
+from ottla.streams.connection import told_partitions
 from ottla.streams.engine.task import Task
+from ottla.streams.on_error import chosen
 from ottla.streams.stores.disk import StoreDatabase
 from ottla.streams.values import Input, Place
 
@@ -128,6 +131,22 @@ def test_bytes_that_the_serde_cannot_read_name_the_records_place() -> None:
     builder.stream("a").foreach(print)
     with pytest.raises(ProcessingError, match=r"cannot read the record at a-0@4: the serde json cannot read"):
         Task(builder.build()).feed(Input(Place("a", 0, 4), b"k", b"{", 0))
+
+
+def test_the_partitions_of_a_topic_are_asked_for_once_a_batch_and_the_run_ends_where_they_are_not_told() -> None:
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    builder.stream("a").to("out", partitioner=lambda key, value, count: count - 1)
+    counts = [3, 5]
+    task = Task(builder.build(), partitions_of=lambda topic: counts.pop(0), on_error=chosen("skip"))
+    records = [Input(Place("a", 0, at), b"k", b"v", 0) for at in range(2)]
+    assert [output.partition for batch in range(2) for output in task.run(batch, records).outputs] == [2, 2, 4, 4]
+
+    def refuse(topic: str) -> int:
+        with told_partitions(topic):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"topic {topic}")
+
+    with pytest.raises(ProcessingError, match=r"the number of partitions of out: .*TOPIC_AUTHORIZATION_FAILED"):
+        Task(builder.build(), partitions_of=refuse, on_error=chosen("skip")).run(0, records)
 
 
 def test_a_topic_that_is_not_read_is_refused_with_the_nearest_one() -> None:

@@ -39,9 +39,10 @@ def test_rows_come_back_as_they_were_made_and_records_of_own_topics_lie_where_ka
     headers = (("h", b"1"), ("n", None))
     keys = [b"k", b"other", b"", None]
     outputs = [Output("kept-repartition", "s", key, b"v", 7, headers, 0, repartition=True) for key in keys]
-    outputs.append(Output("out", "s", b"k", None, 8, (), 0))
+    outputs += [Output("out", "s", b"k", None, 8, (), 0), Output("out", "s", b"k", None, 8, (), 0, partition=2)]
     batch = made(outputs, plan, {"kept-repartition": 3}, 5)
-    assert batch.column("level").to_pylist() == [1, 1, 1, 1, DONE]
+    assert batch.column("level").to_pylist() == [1, 1, 1, 1, DONE, DONE]
+    assert batch.column("partition").to_pylist()[4:] == [None, 2]
     wanted = [murmur2_partitioner(key, range(3), 3) for key in keys[:3]]
     assert batch.column("partition").to_pylist()[:4] == [*wanted, 5 % 3]
 
@@ -50,7 +51,7 @@ def test_rows_come_back_as_they_were_made_and_records_of_own_topics_lie_where_ka
         check_places(batch_of(batch, wanted[0]), plan, (1, (wanted[0] + 1) % 3))
 
     table = pa.Table.from_batches([batch])
-    assert waiting(table, 1).column("topic").to_pylist() == ["out"]
+    assert waiting(table, 1).column("topic").to_pylist() == ["out", "out"]
     read = [record for _, record in inputs(table.slice(0, 4))]
     assert [(record.key, record.value, record.timestamp, record.headers) for record in read] == [
         (key, b"v", 7, headers) for key in keys

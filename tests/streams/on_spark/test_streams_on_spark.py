@@ -12,8 +12,10 @@ import pytest
 from tests.streams.campaign.at_random_on_spark import differences_on_spark
 from tests.streams.in_batches import built_over, by_key, cuts_of, expected, rows_of
 from tests.streams.programs import Program
+from tests.streams.topologies import spread_by_value
 
 from ottla.cli.main import main
+from ottla.client.produce.partitioners import murmur2_partitioner
 from ottla.records.reader import Record
 from ottla.streams import INT64, TEXT, ProcessingError, StreamsBuilder, Topology, TopologyError, query, run
 from ottla.streams.connection import connection
@@ -264,6 +266,25 @@ def test_topics_that_match_a_pattern_are_read_and_those_that_appear_later_from_t
     fill(4, "k", partitions=2)
     with pytest.raises(TopologyError, match=rf"different numbers of partitions .*{mark}4 has 2"):
         rig.run(counting())
+
+
+def test_a_partitioner_chooses_the_partitions_of_results_and_the_keys_choose_others(rig: Rig) -> None:
+    spread = rig.topics.new(3, retention_ms="-1")
+    builder = StreamsBuilder(key=TEXT, value=TEXT)
+    read = builder.stream(rig.names["a"])
+    read.to(spread, partitioner=spread_by_value)
+    read.to(rig.names["out"])
+    keys = [f"k{at}" for at in range(9)]
+    rig.write([("a", "k", value, 0) for value in ("one", "all", "none")] + [("a", key, "by key", 0) for key in keys])
+    rig.run(builder.build())
+    found = read_topic(rig.bootstrap, spread, at_least=0, isolation_level="read_committed", timeout=60)
+    assert sorted((record.value, record.partition) for record in found if record.value != b"by key") == [
+        (b"all", 0), (b"all", 1), (b"all", 2), (b"one", 2),
+    ]  # fmt: skip
+    assert {record.key: record.partition for record in found if record.value == b"by key"} == {
+        key.encode(): murmur2_partitioner(key.encode(), range(3), 3) for key in keys
+    }
+    assert len(rig.results()) == 3 + len(keys)
 
 
 def test_a_wish_to_stop_ends_a_run_and_two_runs_of_one_application_are_refused(rig: Rig) -> None:

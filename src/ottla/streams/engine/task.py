@@ -22,6 +22,7 @@ from ottla.streams.stores import EntryKey, KeyValueStore, OrderedStore, RowMaker
 from ottla.streams.values import Headers, Input, Place, Record
 
 Clock = Literal["stream", "wall"]
+_DEFAULT: tuple[int | None, ...] = (None,)
 NEWEST = " newest"
 """Follows a store's name in the name of the newest time that the store has seen."""
 
@@ -41,6 +42,8 @@ class Output:
     headers: Headers
     origin: int
     repartition: bool = False
+    partition: int | None = None
+    """The partition that a partitioner chose; None for that of the key, as Kafka chooses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +167,13 @@ class Task:
         shared: Mapping[str, Store] | None = None,
         on_error: OnError | None = None,
         rows: RowMaker | None = None,
+        partitions_of: Callable[[str], int] = lambda _: 1,
     ) -> None:
         """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it.
 
         `shared` are the stores of global tables where another task keeps these; else this one keeps them too.
-        `rows` makes the rows of stores elsewhere than in memory.
+        `rows` makes the rows of stores elsewhere than in memory. `partitions_of` says how many partitions a topic has:
+        it is asked once a batch, for sinks with a partitioner.
         """
         wanted = None if sub_topologies is None else set(sub_topologies)
         names = {
@@ -188,6 +193,8 @@ class Task:
         self.wall_clock_ms = wall_clock_ms
         self._faults = Faults(on_error or OnError())
         self._loops_back = loops_back
+        self._partitions_of = partitions_of
+        self._partitions: dict[str, int] = {}
         self._queues: dict[str, deque[Input]] = {}
         self._turns = TopicTurns()
         self._offsets: Counter[str] = Counter()
@@ -247,6 +254,7 @@ class Task:
     def take(self, batch: int) -> Results:
         """The results since the last call."""
         outputs, self._outputs = tuple(self._outputs), []
+        self._partitions.clear()
         changes = {}
         for name, store in self.stores.items():
             changes[name] = store.changes.take()
@@ -393,6 +401,7 @@ class Task:
             key, value = sink.key.to_bytes(record.key), sink.value.to_bytes(record.value)
             if record.timestamp < 0:
                 raise SerdeError(f"the timestamp {record.timestamp} is negative")
+            chosen = _DEFAULT if sink.partitioner is None else sink.chosen(record, self._count(topic))
         except (ProcessingError, TopologyError):
             raise
         except Exception as error:
@@ -401,15 +410,25 @@ class Task:
             reason = f"{sink.name} cannot write to {topic}{where}: {why}"
             self._faults.add("production", sink.name, reason, error, self.read)
             return
+        if not chosen:
+            self.dropped[sink.name] += 1
         returns = self._loops_back and self._source_of.reads(topic)
-        if not sink.repartition or not returns:
-            origin = len(self._outputs)
-            at, headers = record.timestamp, record.headers
-            self._outputs.append(Output(topic, sink.name, key, value, at, headers, origin, sink.repartition))
-        if returns:
-            place = Place(topic, 0, self._offsets[topic])
-            self._offsets[topic] += 1
-            self._enqueue(Input(place, key, value, record.timestamp, record.headers))
+        at, headers = record.timestamp, record.headers
+        for partition in chosen:
+            if not sink.repartition or not returns:
+                origin = len(self._outputs)
+                written = Output(topic, sink.name, key, value, at, headers, origin, sink.repartition, partition)
+                self._outputs.append(written)
+            if returns:
+                place = Place(topic, 0, self._offsets[topic])
+                self._offsets[topic] += 1
+                self._enqueue(Input(place, key, value, at, headers))
+
+    def _count(self, topic: str) -> int:
+        """The number of a topic's partitions, the same one for a batch."""
+        if topic not in self._partitions:
+            self._partitions[topic] = self._partitions_of(topic)
+        return self._partitions[topic]
 
     def _punctuate(self, clock: Clock, now: int) -> None:
         if now < 0:

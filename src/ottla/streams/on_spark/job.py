@@ -20,7 +20,7 @@ from ottla.spark.each_batch import running_query, setting, write_batch
 from ottla.spark.session import register_source
 from ottla.streams.difference import shape
 from ottla.streams.errors import ProcessingError, TopologyError
-from ottla.streams.graph import Topology
+from ottla.streams.graph import SinkNode, Topology
 from ottla.streams.layout import TaskLayout, layout
 from ottla.streams.naming import checked, nearest
 from ottla.streams.on_error import OnError
@@ -135,6 +135,8 @@ class _Job:
             raise TopologyError(f"Spark {spark.version} lacks repartitionById: streams need Spark 4.2 or newer")
         self._topology, self._settings, self._spark = topology, settings, spark
         self._globals = [topic for source in topology.sources() if source.global_store for topic in source.topics]
+        sinks = (node for node in topology.nodes.values() if isinstance(node, SinkNode))
+        self._chooses_partitions = any(sink.partitioner is not None for sink in sinks)
         self._notes = Notes(open_files(state_url(settings.state)))
         note, made, self._bound = application_note(topology, settings.application_id, settings.kafka)
         self._note, changes = self._notes.admit(note)
@@ -227,7 +229,8 @@ class _Job:
             if not (number == 0 and level.keeps_nothing):
                 frame = frame.repartitionById(len(level.buckets), _bucket(self._plan, number))
             frame = frame.mapInArrow(_function(stage), COLUMNS)
-        results = frame.selectExpr("topic", "key", "value", "headers", "timestamp_millis(timestamp) AS timestamp")
+        columns = ("topic", "key", "value", "headers", *(["partition"] if self._chooses_partitions else []))
+        results = frame.selectExpr(*columns, "timestamp_millis(timestamp) AS timestamp")
         options = {f"kafka.{name}": value for name, value in self._settings.kafka.items()} | {"timestamps": "column"}
         if self._settings.delivery == EXACTLY_ONCE:
             write_batch(results, batch, {**options, "delivery.marker.topic": self._note.marker_topic})

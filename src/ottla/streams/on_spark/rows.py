@@ -78,16 +78,21 @@ def _merged(queues: Mapping[tuple[str, int], Sequence[Input]]) -> Iterator[Input
 
 
 def made(outputs: Sequence[Output], plan: Plan, repartitions: Mapping[str, int], producer: int) -> pa.RecordBatch:
-    """Results of a task as rows: those of repartition topics with the level and partition where they are handled."""
+    """Results of a task as rows: those of repartition topics with the level and partition where they are handled.
+
+    Others have the partition that a partitioner chose, or null.
+    """
     rows = len(outputs)
     inner = [output.repartition for output in outputs]
     levels = [plan.level_of[output.topic] if mine else DONE for output, mine in zip(outputs, inner, strict=True)]
     counts = np.array([repartitions[o.topic] if mine else 1 for o, mine in zip(outputs, inner, strict=True)], np.int32)
     keys = pa.array([output.key for output in outputs], pa.binary())
+    chosen = pa.array([output.partition for output in outputs], pa.int32())
+    placed = pa.array(_partitions(keys, counts, producer), pa.int32())
     return pa.RecordBatch.from_arrays(
         [
             pa.array([output.topic for output in outputs], pa.string()),
-            pa.array(_partitions(keys, counts, producer), pa.int32()),
+            pc.if_else(pa.array(inner, pa.bool_()), placed, chosen),
             pa.array(np.arange(rows, dtype=np.int64)),
             pa.array(np.full(rows, producer, dtype=np.int32)),
             pa.array([output.timestamp for output in outputs], pa.int64()),

@@ -10,13 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.rows.kafka_settings import consumer_settings
+from ottla.rows.connections import cluster
+from ottla.rows.kafka_settings import KafkaSettings, consumer_settings
+from ottla.streams.connection import told_partitions
 from ottla.streams.engine.task import Output, Results, Task
 from ottla.streams.errors import ProcessingError, TopologyError
 from ottla.streams.graph import SinkNode, Topology
@@ -74,6 +76,7 @@ class _Worker:
     """Everything that this process keeps of one run."""
 
     application: Application
+    kafka: KafkaSettings
     tables: WorkerTables
     tasks: dict[tuple[int, int], _Held] = field(default_factory=dict)
 
@@ -128,7 +131,8 @@ class Stage:
             _workers.clear()  # of an earlier run of the driver
             application: Application = cloudpickle.loads(self.application)
             kafka = consumer_settings({**application.kafka, "isolation.level": "read_committed"})
-            _workers[self.run] = _Worker(application, WorkerTables(application.topology, kafka, application.stores))
+            tables = WorkerTables(application.topology, kafka, application.stores)
+            _workers[self.run] = _Worker(application, kafka, tables)
         worker = _workers[self.run]
         if worker.tables.read_to(self.tables):
             worker.tasks.clear()  # they hold the stores from before
@@ -180,6 +184,7 @@ class Stage:
         return Task(
             topology, sub_topologies=parts, loops_back=False, wall_clock_ms=self.now_ms, shared=worker.tables.stores,
             on_error=worker.application.on_error, rows=database(worker.application.stores),
+            partitions_of=partial(_partitions_of, worker.kafka),
         )  # fmt: skip
 
     def _folder(self, worker: _Worker, bucket: tuple[int, int]) -> StateFolder:
@@ -189,6 +194,15 @@ class Stage:
         for bucket, held in list(worker.tasks.items()):
             if held.kept.step is not None and held.kept.step.batch < self.batch - IDLE_BATCHES:
                 del worker.tasks[bucket]
+
+
+def _partitions_of(kafka: KafkaSettings, topic: str) -> int:
+    """The number of a topic's partitions now."""
+    with told_partitions(topic):
+        where = cluster(kafka, patient=True)
+        where.refresh([topic], create=True)
+        where.run(where.plan.ensure([topic], create=True))
+        return len(where.topic(topic).partitions)
 
 
 def _letters(application: Application, results: Results) -> Iterator[Output]:
