@@ -58,7 +58,7 @@ class Levels:
     def _step(self, batch: int, parts: list[int], bucket: tuple[object, int], mine: pa.Table) -> tuple[Output, ...]:
         key = (parts[0], bucket[1])
         if key not in self._tasks:
-            self._tasks[key] = Task(self._topology, sub_topologies=parts, loops_back=False)
+            self._tasks[key] = Task(self._topology, sub_topologies=parts, loops_back=False, in_levels=True)
         self._tasks[key].feed_in_order(in_order(inputs(mine), by_time=False))
         return self._tasks[key].take(batch).outputs
 

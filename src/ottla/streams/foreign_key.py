@@ -67,5 +67,5 @@ def join_on_foreign_key(
     source = named("KTABLE-SOURCE-", "-subscription-response-source")
     draft.source(source, (answering,), key, answers(other.value), repartition=True)
     resolve = named(PREFIX + "SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR-", "-subscription-response-resolver")
-    make = partial(ResolveAnswer, this.view, this.value, joiner, left=left)
+    make = partial(ResolveAnswer, this.view, key, this.value, joiner, left=left)
     return draft.processor(resolve, (source,), make, stores=this.stores).name

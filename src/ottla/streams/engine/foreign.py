@@ -197,26 +197,48 @@ class TellSubscribers:
 
 
 class ResolveAnswer:
-    """Joins an answer with the left row, if that is still the row that asked."""
+    """Joins an answer with the left row, if that is still the row that asked.
 
-    def __init__(self, this: View, value: Serde, joiner: Joiner, *, left: bool) -> None:
-        self._this, self._value, self._joiner, self._left = this, value, joiner, left
+    In an inner join a row may not be answered at all, where it needs no joined row, and an earlier row was told that
+    its own is gone. Where all answers of a batch come in one piece, that one counts for the row as it is now, unless
+    the piece has a right row for it.
+    """
+
+    def __init__(self, this: View, key: Serde, value: Serde, joiner: Joiner, *, left: bool) -> None:
+        self._this, self._key, self._value, self._joiner, self._left = this, key, value, joiner, left
 
     def init(self, context: Context) -> None:
         """Take the way to the left table's rows."""
         self._context = context
         self._row = self._this(context)
+        self._piece: int | None = None
+        self._joined: set[bytes] = set()
 
     def process(self, record: Record) -> None:
-        """Send the joined row, or None for one that is no more; an answer to an earlier row is dropped and counted."""
+        """Send the joined row, or None for one that is no more; another answer to an earlier row is dropped."""
         row = self._row(record.key)
-        this = row.value if row else None
+        this, other = row.value if row else None, record.value.value
         if row_hash(self._value, this) != record.value.hash:
-            self._context.drop()
+            if other is None and self._has_none(record.key):
+                self._context.forward(record.with_value(None))
+            else:
+                self._context.drop()
             return
-        other = record.value.value
         gone = other is None and (not self._left or this is None)
+        if not gone and self._context.piece is not None:
+            self._joined_in_piece().add(self._key.write(record.key))
         self._context.forward(record.with_value(None if gone else self._joiner(this, other)))
+
+    def _has_none(self, key: Any) -> bool:
+        """True if a key has no joined row after this piece of a batch, as far as its answers have come."""
+        whole = not self._left and self._context.piece is not None
+        return whole and self._key.write(key) not in self._joined_in_piece()
+
+    def _joined_in_piece(self) -> set[bytes]:
+        """The keys with a joined row of this piece."""
+        if self._piece != self._context.piece:
+            self._piece, self._joined = self._context.piece, set()
+        return self._joined
 
 
 def prefix(foreign: Serde, key: Any) -> bytes:

@@ -139,6 +139,11 @@ class Context:
         return read.place if read else None
 
     @property
+    def piece(self) -> int | None:
+        """The number of the piece of a batch that is at work, which is whole; None where batches have no pieces."""
+        return self._task.taken if self._task.in_levels else None
+
+    @property
     def stream_time(self) -> int:
         """The newest timestamp that the task has read; -1 before the first record."""
         return self._task.times.seen.get("", -1)
@@ -163,6 +168,7 @@ class Task:
         *,
         sub_topologies: Iterable[int] | None = None,
         loops_back: bool = True,
+        in_levels: bool = False,
         wall_clock_ms: int = 0,
         shared: Mapping[str, Store] | None = None,
         on_error: OnError | None = None,
@@ -170,6 +176,9 @@ class Task:
         partitions_of: Callable[[str], int] = lambda _: 1,
     ) -> None:
         """With `loops_back` the task reads at once what it writes to topics of its own; else the caller brings it.
+
+        With `in_levels` the caller brings all that a batch wrote to one of these topics in one piece, up to `take`,
+        and behind all that it came from, as a run on Spark does.
 
         `shared` are the stores of global tables where another task keeps these; else this one keeps them too.
         `rows` makes the rows of stores elsewhere than in memory. `partitions_of` says how many partitions a topic has:
@@ -192,6 +201,9 @@ class Task:
         """The record that is being processed."""
         self.wall_clock_ms = wall_clock_ms
         self._faults = Faults(on_error or OnError())
+        self.in_levels = in_levels
+        self.taken = 0
+        """The number of pieces whose results were taken."""
         self._loops_back = loops_back
         self._partitions_of = partitions_of
         self._partitions: dict[str, int] = {}
@@ -255,6 +267,7 @@ class Task:
         """The results since the last call."""
         outputs, self._outputs = tuple(self._outputs), []
         self._partitions.clear()
+        self.taken += 1
         changes = {}
         for name, store in self.stores.items():
             changes[name] = store.changes.take()

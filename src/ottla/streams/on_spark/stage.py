@@ -182,8 +182,8 @@ class Stage:
     def _task(self, worker: _Worker, parts: list[int]) -> Task:
         topology = worker.application.topology
         return Task(
-            topology, sub_topologies=parts, loops_back=False, wall_clock_ms=self.now_ms, shared=worker.tables.stores,
-            on_error=worker.application.on_error, rows=database(worker.application.stores),
+            topology, sub_topologies=parts, loops_back=False, in_levels=True, wall_clock_ms=self.now_ms,
+            shared=worker.tables.stores, on_error=worker.application.on_error, rows=database(worker.application.stores),
             partitions_of=partial(_partitions_of, worker.kafka),
         )  # fmt: skip
 
