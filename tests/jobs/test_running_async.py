@@ -107,3 +107,20 @@ def test_clean_up_that_does_not_end_is_cancelled_too():
         return await task
 
     assert asyncio.run(story()) == 0
+
+
+def test_a_phase_of_the_work_is_told_and_ends_with_the_work():
+    attempts, seen = [], []
+
+    async def work(run: AsyncJobRun) -> None:
+        attempts.append(run)
+        run.began()
+        if len(attempts) == 1:
+            run.entered("snapshot")
+            raise ConnectionError("away")
+
+    assert asyncio.run(RunningAsync("copy", work, policy=AT_ONCE, on_state=seen.append).run()) == 0
+    assert [(each.state, each.phase) for each in seen] == [
+        (JobState.STARTING, ""), (JobState.RUNNING, ""), (JobState.RUNNING, "snapshot"), (JobState.RESTARTING, ""),
+        (JobState.STARTING, ""), (JobState.RUNNING, ""), (JobState.STOPPED, ""),
+    ]  # fmt: skip

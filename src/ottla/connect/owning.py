@@ -138,7 +138,7 @@ class Owning:
             return
         state = "UNASSIGNED" if status.state is JobState.STOPPED else status.state.connect_name
         trace = None if status.fault is None else status.fault.trace or status.fault.reason
-        self.worker.report(TaskStatus(name, number, self._status(state, trace)))
+        self.worker.report(TaskStatus(name, number, self._status(state, trace, status.phase or None)))
 
     def topics_used(self, name: str, number: int, topics: Iterable[str]) -> None:
         """Report topics that no task of the connector was seen to use before."""
@@ -148,5 +148,5 @@ class Owning:
             if not self.worker.statuses.uses(name, topic):
                 self.worker.report(TopicInUse(name, topic, number, int(time.time() * 1000)))
 
-    def _status(self, state: str, trace: str | None) -> Status:
-        return Status(state, self.worker.worker_id, self.worker.generation, trace, KAFKA_VERSION)
+    def _status(self, state: str, trace: str | None, phase: str | None = None) -> Status:
+        return Status(state, self.worker.worker_id, self.worker.generation, trace, KAFKA_VERSION, phase)

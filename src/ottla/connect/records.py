@@ -96,6 +96,9 @@ class SourceRecord(ConnectRecord):
 class PassedPlace(SourceRecord):
     """A place that a source has passed without a record: its offset is kept behind those before, nothing is sent."""
 
+    at_once: bool = False
+    """Keep the offset before anything else is read: it took long to get there."""
+
 
 @dataclass(slots=True)
 class SinkRecord(ConnectRecord):

@@ -15,11 +15,14 @@ log = logging.getLogger("ottla.jobs")
 
 
 class AsyncJobRun:
-    """One attempt, for the work: it waits for `ending` between its steps, and calls `began` once it is under way."""
+    """One attempt, for the work: it waits for `ending` between its steps, and calls `began` once it is under way.
 
-    def __init__(self, began: Callable[[], None]) -> None:
+    Work that has phases calls `entered` with each.
+    """
+
+    def __init__(self, began: Callable[[], None], entered: Callable[[str], None] = lambda phase: None) -> None:
         self.ending = asyncio.Event()
-        self.began = began
+        self.began, self.entered = began, entered
 
 
 Work = Callable[[AsyncJobRun], Awaitable[None]]
@@ -96,12 +99,15 @@ class RunningAsync:
         self._after(lambda: self._job.fail(fault, self._now_ms(), jitter=random.random()))
         log.warning("%s: %s", self.name, self.status.text())
 
+    def _enter(self, phase: str) -> None:
+        self._after(lambda: self._job.enter(phase))
+
     def _after(self, step: Callable[[], Effect | None]) -> None:
         """Take a step of the machine, carry out its effect, tell what is new."""
         before = self.status
         effect = step()
         if effect is Effect.BEGIN:
-            self._run = AsyncJobRun(lambda: self.ask(Event.BEGAN))
+            self._run = AsyncJobRun(lambda: self.ask(Event.BEGAN), self._enter)
         elif effect is Effect.END:
             self._run.ending.set()
         self._stirred.set()

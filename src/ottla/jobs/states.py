@@ -6,7 +6,7 @@ time: it is begun, told to end, and only once it has ended is it begun again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 
@@ -194,6 +194,8 @@ class JobStatus:
     """Restarts after faults, ever."""
     due_ms: int | None
     """The time of the next attempt, while the job waits for it."""
+    phase: str = ""
+    """The phase of the work that is under way, in a word of its own; empty where it has none."""
 
     def text(self) -> str:
         """`restarting: no broker answers (failure 3)`."""
@@ -237,6 +239,11 @@ class Job:
         due_ms = now_ms + self._policy.wait_ms(failures, jitter)
         return self._step(event, now_ms, fault=fault, failures=failures, due_ms=due_ms)
 
+    def enter(self, phase: str) -> None:
+        """Take a new phase of the work."""
+        assert self.state.has_work
+        self.status = replace(self.status, phase=phase)
+
     def _is_early(self, now_ms: int) -> bool:
         """True where nothing is due: the wait was ended by somebody's wish, or is not over."""
         return self.state is not JobState.RESTARTING or now_ms < (self.status.due_ms or 0)
@@ -255,5 +262,6 @@ class Job:
             failures=0 if state is JobState.STOPPED else failures,
             restarts=before.restarts + (event is Event.DUE),
             due_ms=(due_ms or before.due_ms) if state is JobState.RESTARTING else None,
+            phase=before.phase if state.has_work and effect is not Effect.BEGIN else "",
         )
         return effect

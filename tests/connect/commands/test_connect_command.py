@@ -7,6 +7,7 @@ import pytest
 from tests.connect.rest.fake_worker import FakeWorker
 
 from ottla.cli.main import main
+from ottla.connect.machine.records import Status, TaskStatus
 from ottla.connect.rest.app import ConnectApp
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
@@ -62,6 +63,15 @@ def test_a_failure_is_shown_with_its_trace_and_exit_status(run, worker, lines):
     status, out, _ = run("status", "a/b")
     assert status == 1
     assert "task 0:\nthe disk is gone" in out
+
+
+def test_the_phase_of_a_task_is_shown_where_it_has_one(run, worker, lines):
+    run("create", lines)
+    assert "PHASE" not in run("status", "a/b")[1]
+    worker.statuses.apply(TaskStatus("a/b", 0, Status("RUNNING", "w:1", 1, None, "1", "snapshot")))
+    shown = [line.split() for line in run("status", "a/b")[1].splitlines()]
+    assert shown[0] == ["PART", "STATE", "PHASE", "WORKER"] and shown[2] == ["task", "0", "RUNNING", "snapshot", "w:1"]
+    assert json.loads(run("status", "a/b", "--format", "json")[1])["tasks"][0]["phase"] == "snapshot"
 
 
 def test_a_connector_can_be_made_stopped_and_its_offsets_set(run, lines, tmp_path):

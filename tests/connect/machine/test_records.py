@@ -44,6 +44,8 @@ STATUSES = [
     (ConnectorStatus("a", None), b"status-connector-a", None),
     (TaskStatus("a-b", 10, Status("FAILED", "w:1", 2, "why", None)), b"status-task-a-b-10",
      b'{"state":"FAILED","trace":"why","worker_id":"w:1","generation":2,"version":null}'),
+    (TaskStatus("a", 0, Status("RUNNING", "w:1", 2, None, "1", "snapshot")), b"status-task-a-0",
+     b'{"state":"RUNNING","trace":null,"worker_id":"w:1","generation":2,"version":"1","phase":"snapshot"}'),
     (TopicInUse("a:b", "t", 0, 7), b"status-topic-t:connector-a:b",
      b'{"topic":{"name":"t","connector":"a:b","task":0,"discoverTimestamp":7}}'),
     (TopicInUse("a", "t", discovered_ms=None), b"status-topic-t:connector-a", None),

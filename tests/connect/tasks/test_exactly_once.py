@@ -33,6 +33,7 @@ class Counting(SourceConnector):
     fails_at = None
     before_failing = None
     passes = False
+    at_once = False
 
     @classmethod
     def options(cls):
@@ -65,7 +66,8 @@ class CountingTask(SourceTask):
         ]  # fmt: skip
         self.next += 3
         if Counting.passes:
-            made.append(PassedPlace("", source_partition={"p": 1}, source_offset={"n": self.next + 99}))
+            offset = {"n": self.next + 99}
+            made.append(PassedPlace("", source_partition={"p": 1}, source_offset=offset, at_once=Counting.at_once))
         return made
 
 
@@ -168,6 +170,20 @@ def test_a_place_that_a_read_has_passed_is_kept_by_its_transaction(bootstrap, na
 
     asyncio.run(asyncio.wait_for(story(), 60))
     assert committed(bootstrap, name, 3) == ["0", "1", "2"]
+
+
+def test_a_place_that_took_long_to_reach_is_kept_before_the_interval_is_over(bootstrap, name):
+    async def story():
+        Counting.until, Counting.fails_at, Counting.passes, Counting.at_once = 3, None, True, True
+        interval = {"transaction.boundary": "interval", "transaction.boundary.interval.ms": "600000"}
+        try:
+            async with counting(bootstrap, name, **interval) as (_, _, store):
+                await until_kept(store, name, 102)
+                assert await asyncio.to_thread(committed, bootstrap, name, 3) == ["0", "1", "2"]
+        finally:
+            Counting.passes = Counting.at_once = False
+
+    asyncio.run(asyncio.wait_for(story(), 60))
 
 
 def test_a_connector_ends_its_own_transactions_and_what_it_did_not_end_is_aborted(bootstrap, name):

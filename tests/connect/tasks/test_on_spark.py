@@ -9,6 +9,7 @@ import pytest
 
 from ottla.client import Admin, CommittedOffset, Producer, TopicPartition
 from ottla.client.admin.admin import NewTopic
+from ottla.connect.errors import RetriableException
 from ottla.connect.machine.connector_options import WorkerView
 from ottla.connect.machine.validation import validated
 from ottla.connect.plugins.jdbc import pieces
@@ -208,6 +209,118 @@ def test_tables_are_read_whole_in_pieces_of_their_key(worker, bootstrap, jobs, t
     assert len(values_in(bootstrap, f"{name}-keyless", 1)) == 1
 
 
+@pytest.fixture
+def rows(worker, tmp_path, name, monkeypatch):
+    """A table of 25 rows, and a connector that reads it on Spark first. Offsets are kept late, or where it says so."""
+    monkeypatch.setattr(pieces, "IDS", 10)
+    worker["offset.flush.interval.ms"] = "3600000"
+    insert(tmp_path, range(25), "CREATE TABLE numbered (id INTEGER PRIMARY KEY, v TEXT)")
+    return {
+        "name": f"{name}-rows", "connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{tmp_path}/db",
+        "mode": "incrementing", "topic.prefix": f"{name}-", "poll.interval.ms": "10", "ottla.runner": "spark",
+        "value.converter": JSON, "value.converter.schemas.enable": "false",
+    }  # fmt: skip
+
+
+def insert(folder, numbers, *first):
+    with sqlite3.connect(folder / "db") as database:
+        for each in first:
+            database.execute(each)
+        database.executemany("INSERT INTO numbered VALUES (?, ?)", [(each, f"v{each}") for each in numbers])
+
+
+def ids_in(bootstrap, topic, count):
+    return [json.loads(each)["id"] for each in values_in(bootstrap, topic, count)]
+
+
+def kept(folder):
+    """The offset that the worker keeps, None where it keeps none."""
+    file = folder / "offsets"
+    found = json.loads(file.read_text()) if file.exists() else []
+    return found[0][1] if found else None
+
+
+def test_a_table_that_is_polled_is_read_in_pieces_first_and_a_second_run_begins_behind_them(
+    worker, bootstrap, jobs, tmp_path, name, rows
+):
+    async def story():
+        standalone = Standalone(worker, [rows])
+        running = asyncio.create_task(ran(standalone, lambda: False))
+        phases = []
+        while kept(tmp_path) is None or phases[-1] != "streaming":
+            phases += [task.status.phase for task in standalone.tasks if task.status.phase not in phases]
+            await asyncio.sleep(0)
+        found = kept(tmp_path)
+        assert [each for each in phases if each] == ["snapshot", "streaming"]
+        assert standalone.statuses.tasks(rows["name"])[0].phase == "streaming"
+        insert(tmp_path, range(25, 27))
+        await asyncio.to_thread(ids_in, bootstrap, f"{name}-numbered", 27)
+        standalone.stop()
+        assert await running == 0
+        return found, standalone.tasks
+
+    found, tasks = asyncio.run(story())
+    assert found == {"incrementing": 24}, "it is kept as soon as the snapshot is complete"
+    assert len(tasks) == 1 and [len(each) for each in jobs] == [3]
+    assert kept(tmp_path) == {"incrementing": 26}
+    assert json.loads((tmp_path / "offsets").read_text())[0][0] == [
+        f"{name}-rows", {"protocol": "1", "table": "numbered"},
+    ]  # fmt: skip
+    insert(tmp_path, [27])
+    asyncio.run(ran(Standalone(worker, [rows]), lambda: len(ids_in(bootstrap, f"{name}-numbered", 27)) == 28))
+    assert len(jobs) == 1
+    found = ids_in(bootstrap, f"{name}-numbered", 28)
+    assert sorted(found[:25]) == list(range(25)) and found[25:] == [25, 26, 27]
+
+
+def test_a_snapshot_that_fails_is_taken_again_and_only_then_is_its_place_kept(
+    worker, bootstrap, jobs, tmp_path, name, rows, monkeypatch
+):
+    offsets_then = []
+
+    def failing_once(spark, given):
+        jobs.append(given)
+        done = [carried_out(each) for each in (given[:1] if len(jobs) == 1 else given)]
+        offsets_then.append(kept(tmp_path))
+        if len(jobs) == 1:
+            raise RetriableException("Spark has not done its job")
+        return done
+
+    monkeypatch.setattr(on_spark, "_on_session", failing_once)
+    asyncio.run(ran(Standalone(worker, [rows]), lambda: kept(tmp_path) == {"incrementing": 24}))
+    assert [len(each) for each in jobs] == [3, 3] and offsets_then == [None, None]
+    found = ids_in(bootstrap, f"{name}-numbered", 26)
+    assert set(found) == set(range(25)) and len(found) > 25, "the first piece comes twice"
+
+
+def test_a_stop_waits_for_the_snapshot_and_its_place_is_kept(
+    worker, bootstrap, jobs, tmp_path, name, rows, monkeypatch
+):
+    working, go_on = threading.Event(), threading.Event()
+
+    def slow(spark, given):
+        working.set()
+        assert go_on.wait(60)
+        jobs.append(given)
+        return [carried_out(each) for each in given]
+
+    monkeypatch.setattr(on_spark, "_on_session", slow)
+
+    async def story():
+        standalone = Standalone(worker, [rows])
+        running = asyncio.create_task(standalone.run())
+        await asyncio.to_thread(working.wait, 60)
+        standalone.stop()
+        await asyncio.sleep(0.05)  # the read is cancelled meanwhile
+        assert not running.done() and kept(tmp_path) is None
+        go_on.set()
+        return await running
+
+    assert asyncio.run(story()) == 0
+    assert len(jobs) == 1 and kept(tmp_path) == {"incrementing": 24}
+    assert sorted(ids_in(bootstrap, f"{name}-numbered", 25)) == list(range(25))
+
+
 class OfAUser(HdfsSinkConnector):
     """Stands for a connector of a package, which knows nothing of Spark but that it may run there."""
 
@@ -244,11 +357,25 @@ def test_a_configuration_that_cannot_run_on_spark_is_refused(change, said):
     assert len(errors) == 1 and said in errors[0]
 
 
-def test_a_database_is_read_on_spark_in_mode_bulk_alone():
-    config = {
+def jdbc(mode="incrementing", **more):
+    return {
         "name": "c", "connector.class": "JdbcSource", "connection.url": "jdbc:sqlite:db", "topic.prefix": "t",
-        "ottla.runner": "spark",
+        "mode": mode, "ottla.runner": "spark", **more,
     }  # fmt: skip
-    assert not validated(config | {"mode": "bulk"}, WorkerView()).errors
-    (error,) = validated(config | {"mode": "incrementing"}, WorkerView()).errors
-    assert "it reads tables whole, which is mode=bulk" in error
+
+
+@pytest.mark.parametrize("mode", ["bulk", "incrementing", "timestamp", "timestamp+incrementing"])
+def test_a_database_is_read_on_spark_in_each_mode_and_a_query_in_bulk_alone(mode):
+    assert not validated(jdbc(mode), WorkerView()).errors
+    query = {"query": "SELECT 1 AS id", "incrementing.column.name": "id"}
+    errors = validated(jdbc(mode, **query), WorkerView()).errors
+    said = "Invalid value spark for configuration ottla.runner: it reads a query with mode=bulk alone"
+    assert errors == ([] if mode == "bulk" else [said])
+
+
+def test_a_snapshot_on_spark_is_no_exactly_once_delivery():
+    required = {"exactly.once.support": "required"}
+    view = WorkerView(exactly_once=True)
+    assert not validated(jdbc(**required, **{"ottla.runner": "light"}), view).errors
+    (error,) = validated(jdbc(**required), view).errors
+    assert "does not support exactly-once semantics with the provided configuration" in error

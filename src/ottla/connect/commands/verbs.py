@@ -54,7 +54,14 @@ def _status(given: Given) -> int:
     if wants_json(given):
         print_json(found)
         return int(failed)
-    print_table(["PART", "STATE", "WORKER"], [[name, _state(each["state"]), each["worker_id"]] for name, each in parts])
+    phased = any(each.get("phase") for _, each in parts)
+    print_table(
+        ["PART", "STATE", *(["PHASE"] if phased else []), "WORKER"],
+        [
+            [name, _state(each["state"]), *([each.get("phase", "")] if phased else []), each["worker_id"]]
+            for name, each in parts
+        ],
+    )
     for name, each in parts:
         if each.get("trace"):
             sys.stdout.write(f"\n{name}:\n{each['trace'].rstrip()}\n")

@@ -127,6 +127,8 @@ class Status:
     generation: int
     trace: str | None = None
     version: str | None = None
+    phase: str | None = None
+    """The phase of a task's work, where it has one. Kafka's workers have none, and pass the field over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,7 @@ def _status_fields(status: Status | None) -> dict[str, object] | None:
         return None
     return {
         "state": status.state, "trace": status.trace, "worker_id": status.worker_id, "generation": status.generation,
-        "version": status.version,
+        "version": status.version, **({} if status.phase is None else {"phase": status.phase}),
     }  # fmt: skip
 
 
@@ -300,4 +302,5 @@ def _status(key: str, fields: dict[str, Any] | None) -> Status | None:
     state, worker = fields.get("state"), fields.get("worker_id")
     if not isinstance(state, str) or not isinstance(worker, str):
         raise UnreadableConnectRecord(f"the status of {key!r} has no state and worker_id")
-    return Status(state, worker, _number(key, fields, "generation"), fields.get("trace"), fields.get("version"))
+    generation = _number(key, fields, "generation")
+    return Status(state, worker, generation, fields.get("trace"), fields.get("version"), fields.get("phase"))

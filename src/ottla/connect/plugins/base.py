@@ -7,7 +7,7 @@ in the configuration, with `${…}` resolved; `options().parse(config)` gives th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, Protocol
 
 from ottla.connect.config_def import ConfigDef, Importance, Option, Type
@@ -27,6 +27,11 @@ SPARK: Final = (
 SourcePartition = Mapping[str, Any]
 SourceOffset = Mapping[str, Any]
 Offset = tuple[SourcePartition, SourceOffset]
+ReadPieces = Callable[[Sequence[Config]], Awaitable[None]]
+"""Has Spark's workers run the task of each configuration to its end, side by side. Their records are in Kafka then.
+
+It raises the first fault, and is not broken off by a cancellation.
+"""
 
 
 class OffsetReader(Protocol):
@@ -50,8 +55,8 @@ class RefusedRecords(ConnectException):
 class SourceTask(ABC):
     """Reads records from elsewhere. All methods run in one event loop.
 
-    `read` is cancelled at an await when the task is to end; `close` follows in any case. `commit` may be called while
-    `read` waits.
+    `read` is cancelled at an await when the task is to end; what it returns all the same is still sent. `close` follows
+    in any case. `commit` may be called while `read` waits.
     """
 
     async def start(self, offsets: OffsetReader) -> None:  # noqa: B027  # many tasks need nothing here
@@ -60,6 +65,11 @@ class SourceTask(ABC):
     @abstractmethod
     async def read(self) -> list[SourceRecord] | None:
         """The next records; it waits for some. None ends the task: there is nothing more, ever."""
+
+    @property
+    def phase(self) -> str:
+        """The phase that the task is in, for its status; empty where it has none. It is asked before each `read`."""
+        return ""
 
     async def commit(self, offsets: Sequence[Offset]) -> None:  # noqa: B027
         """Learn that all records up to these offsets are in Kafka, and the offsets kept."""
@@ -164,6 +174,14 @@ class SourceConnector(Connector):
         It may ask the other side, and block. By default one, with the connector's own.
         """
         return [dict(config)]
+
+    @classmethod
+    def task_after_pieces(cls, config: Config, read_pieces: ReadPieces) -> SourceTask | None:
+        """With `ottla.runner=spark`: a task of the worker that has pieces read by Spark before it reads on by itself.
+
+        None: there is only `pieces`, again and again.
+        """
+        return None
 
     @classmethod
     def pause_s(cls, config: Config) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from ottla.connect.machine.records import Status
@@ -52,5 +52,6 @@ def task_status(statuses: Statuses, name: str, task: int) -> dict[str, Any]:
 
 
 def _shown(found: Status) -> dict[str, Any]:
-    trace: Mapping[str, Any] = {} if found.trace is None else {"trace": found.trace}
-    return {"state": found.state, "worker_id": found.worker_id, "version": found.version, **trace}
+    more = {"trace": found.trace, "phase": found.phase}
+    given = {name: value for name, value in more.items() if value is not None}
+    return {"state": found.state, "worker_id": found.worker_id, "version": found.version, **given}

@@ -1,4 +1,5 @@
-"""A task whose work is done by Spark's workers: it says which pieces there are, and keeps what they have done.
+"""A task whose work, or the first of it, is done by Spark's workers: it says which pieces there are, and keeps what
+they have done.
 
 All tasks of a worker share one session. One job runs at a time. The pieces that come meanwhile, of whichever
 connectors, go into the next one together.
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -20,7 +22,7 @@ from ottla.connect.config_def import ConfigDef
 from ottla.connect.errors import ConfigException, RetriableException
 from ottla.connect.java.regex import compiled
 from ottla.connect.machine.connector_options import values_of
-from ottla.connect.plugins.base import SPARK, SinkConnector, SourceConnector
+from ottla.connect.plugins.base import SPARK, SinkConnector, SourceConnector, SourceTask
 from ottla.connect.shared_spark import IN_TURN, SharedSpark
 from ottla.connect.tasks.clients import bootstrap, consumer_of
 from ottla.connect.tasks.plan import TaskFault, TaskPlan
@@ -102,8 +104,8 @@ def _on_session(spark: SharedSpark, pieces: Sequence[WorkPiece]) -> list[PieceDo
 _JOBS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, GatheredJobs]] = WeakKeyDictionary()
 
 
-class SpreadWork(ABC):
-    """One attempt of a task on Spark."""
+class OnSpark:
+    """One attempt of a task, as far as it has pieces of work done on Spark."""
 
     def __init__(self, plan: TaskPlan, config: Config, on_topics: OnTopics) -> None:
         self._plan, self._config, self._on_topics = plan, config, on_topics
@@ -111,19 +113,16 @@ class SpreadWork(ABC):
         self._spark = SharedSpark(options["spark.master"], tuple(options["spark.conf"]))
         self._jobs = _JOBS.setdefault(asyncio.get_running_loop(), GatheredJobs(_on_session))
 
-    async def run(self, run: AsyncJobRun) -> None:
-        """Do the work until it is to end; a job that has begun is waited for."""
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[None]:
+        """Hold the session."""
         try:
             opening = asyncio.ensure_future(asyncio.to_thread(_opened, self._spark))
             await ended(opening)  # else a task that is ended meanwhile would leave its hold on the session behind
             opening.result()
-            await self._rounds(run)
+            yield
         finally:
             await ended(asyncio.ensure_future(asyncio.to_thread(self._spark.release)))
-
-    @abstractmethod
-    async def _rounds(self, run: AsyncJobRun) -> None:
-        """Do round after round."""
 
     def _piece(self, config: Config, span: SinkRange | None = None) -> WorkPiece:
         return WorkPiece(self._plan.connector, self._plan.plugin, config, self._plan.worker, span)
@@ -136,6 +135,31 @@ class SpreadWork(ABC):
             if each.topics:
                 self._on_topics(each.topics)
         return found
+
+
+class FirstPieces(OnSpark):
+    """The pieces that a source has read before it reads on by itself."""
+
+    async def read(self, configs: Sequence[Config]) -> None:
+        """Run the task of each configuration to its end, side by side; a job that has begun is waited for."""
+        async with self._session():
+            this = asyncio.current_task()
+            if this is not None and this.cancelling():  # while the session opened
+                raise asyncio.CancelledError
+            raise_first(await self._done([self._piece({**self._config, **each}) for each in configs]))
+
+
+class SpreadWork(OnSpark, ABC):
+    """One attempt of a task all of whose work is done on Spark."""
+
+    async def run(self, run: AsyncJobRun) -> None:
+        """Do the work until it is to end; a job that has begun is waited for."""
+        async with self._session():
+            await self._rounds(run)
+
+    @abstractmethod
+    async def _rounds(self, run: AsyncJobRun) -> None:
+        """Do round after round."""
 
 
 class SpreadSink(SpreadWork):
@@ -214,6 +238,13 @@ class SpreadSource(SpreadWork):
             pieces = await asyncio.to_thread(plugin.pieces, self._config)
             raise_first(await self._done([self._piece({**self._config, **each}) for each in pieces]))
             await wait(run, plugin.pause_s(self._config))
+
+
+def task_after_pieces(plan: TaskPlan, config: Config, on_topics: OnTopics) -> SourceTask | None:
+    """The task of a source that has only its first pieces read on Spark; None for other connectors."""
+    if not issubclass(plan.plugin, SourceConnector):
+        return None
+    return plan.plugin.task_after_pieces(config, FirstPieces(plan, config, on_topics).read)
 
 
 def spread(plan: TaskPlan, config: Config, on_topics: OnTopics) -> SpreadWork:

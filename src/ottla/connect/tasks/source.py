@@ -7,8 +7,9 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from ottla.client import aio
@@ -100,12 +101,17 @@ class SourceWork:
 
     async def _loop(self, run: AsyncJobRun) -> None:
         ending = asyncio.ensure_future(run.ending.wait())
-        reading: asyncio.Future[list[SourceRecord] | None] | None = None
+        reading: asyncio.Task[list[SourceRecord] | None] | None = None
+        late: list[SourceRecord] | None = None
+        phase = ""
         delivered = asyncio.ensure_future(self._sending.delivered.wait())
         try:
             while not run.ending.is_set():
+                if reading is None and self._task.phase != phase:
+                    phase = self._task.phase
+                    run.entered(phase)
                 if reading is None and self._sending.pending < _MOST_PENDING:
-                    reading = asyncio.ensure_future(self._task.read())
+                    reading = asyncio.create_task(self._task.read())
                 awaited = [each for each in (reading, ending, delivered) if each is not None]
                 left = max(0.0, self._due - time.monotonic())
                 await asyncio.wait(awaited, timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -123,16 +129,19 @@ class SourceWork:
             ending.cancel()
             delivered.cancel()
             if reading is not None and not reading.done():
-                reading.cancel()
-                await asyncio.wait((reading,))
+                late = await _broken_off(reading)
+        if late:
+            await self._send(late)
 
     async def _send(self, records: Sequence[SourceRecord]) -> None:
-        """Produce records, and pass the place behind them, where the source told one."""
-        if records and isinstance(records[-1], PassedPlace):
-            await self._produce(records[:-1])
-            await self._sending.send([Made(records[-1], None)])
-        else:
-            await self._produce(records)
+        """Produce records, and pass the places behind them, where the source told some."""
+        places = list(takewhile(lambda each: isinstance(each, PassedPlace), reversed(records)))[::-1]
+        await self._produce(records[: len(records) - len(places)])
+        await self._sending.send([Made(each, None) for each in places])
+        if any(isinstance(each, PassedPlace) and each.at_once for each in places):
+            await self._producer.flush()
+            await self._harvest()
+            await self._keep_offsets()
 
     async def _produce(self, records: Sequence[SourceRecord]) -> None:
         """Produce records; those that are refused are left out if the tolerance allows it."""
@@ -222,6 +231,15 @@ class SourceWork:
             await self._harvest()
         finally:
             await self._keep_offsets()
+
+
+async def _broken_off(reading: asyncio.Task[list[SourceRecord] | None]) -> list[SourceRecord] | None:
+    """Cancel a read, and wait for its end; the records of one that did not let itself be broken off."""
+    while not reading.done():
+        reading.cancel()
+        with suppress(asyncio.CancelledError):  # the task is told again that it is to end: so is the read
+            await asyncio.wait((reading,))
+    return None if reading.cancelled() or reading.exception() is not None else reading.result()
 
 
 def original_of(record: SourceRecord) -> Original:

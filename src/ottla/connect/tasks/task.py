@@ -9,7 +9,7 @@ from ottla.connect.errors import ConfigException
 from ottla.connect.plugins.base import RUNNER, LoadTask, SinkTask
 from ottla.connect.tasks.exactly_once import ExactlyOnce, ExactlyOnceWork
 from ottla.connect.tasks.offsets import OffsetStore
-from ottla.connect.tasks.on_spark import spread
+from ottla.connect.tasks.on_spark import spread, task_after_pieces
 from ottla.connect.tasks.plan import TaskPlan
 from ottla.connect.tasks.secrets import Secrets
 from ottla.connect.tasks.sink import SinkWork
@@ -37,11 +37,11 @@ def run_task(
     async def work(run: AsyncJobRun) -> None:
         own = secrets.config(plan.task_config)
         config = {**secrets.config(plan.connector_config), **own}
-        if config.get(RUNNER) == "spark" and not plan.plugin.goes_to_spark:
+        on_spark = config.get(RUNNER) == "spark" and not plan.plugin.goes_to_spark
+        task = task_after_pieces(plan, config, on_topics) if on_spark else plan.plugin.task(own)
+        if task is None:
             await spread(plan, config, on_topics).run(run)
-            return
-        task = plan.plugin.task(own)
-        if isinstance(task, SinkTask):
+        elif isinstance(task, SinkTask):
             await SinkWork(plan, config, task, on_topics).run(run)
         elif isinstance(task, LoadTask):
             await task.run(plan.worker, run, on_topics)

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 from sqlalchemy import text
-from tests.connect.mariadb_server import ask as mariadb_ask
+from tests.connect.plugins.jdbc.asking import Kept, ask, ids
 
 from ottla.connect import data
 from ottla.connect.config_def import Password
@@ -15,22 +15,6 @@ from ottla.connect.errors import ConfigException, ConnectException
 from ottla.connect.plugins.jdbc.database import engine_of, url_of
 from ottla.connect.plugins.jdbc.source import JdbcSourceConnector
 from ottla.connect.plugins.known import connector
-
-
-class Kept:
-    def __init__(self, offsets=()):
-        self.offsets = list(offsets)
-
-    async def read(self, partitions):
-        return [next((offset for where, offset in self.offsets if where == each), None) for each in partitions]
-
-
-def ask(url, *statements):
-    engine = engine_of({"connection.url": url, "connection.user": None, "connection.password": None})
-    with engine.begin() as connection:
-        for each in statements:
-            connection.execute(text(each))
-    engine.dispose()
 
 
 class Reading:
@@ -59,32 +43,6 @@ class Reading:
             for poller in self.task._pollers:
                 records, _ = await self.task._apart(poller.page)
                 assert records == []
-
-
-@pytest.fixture
-def sqlite(tmp_path):
-    return f"jdbc:sqlite:{tmp_path}/db"
-
-
-@pytest.fixture
-def fresh(postgres):
-    ask(postgres, "DROP SCHEMA IF EXISTS public CASCADE", "CREATE SCHEMA public")
-    return postgres
-
-
-@pytest.fixture
-def maria(mariadb):
-    mariadb_ask(mariadb.database(), "DROP DATABASE IF EXISTS polled", "CREATE DATABASE polled")
-    return mariadb.url("polled")
-
-
-@pytest.fixture(params=["sqlite", "fresh", "maria"])
-def database(request):
-    return request.getfixturevalue(request.param)
-
-
-def ids(records):
-    return [each.value.get("id") for each in records]
 
 
 def test_confluents_names_find_the_source():

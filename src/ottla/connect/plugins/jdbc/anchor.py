@@ -1,6 +1,6 @@
 """The place in a table up to which its rows were read, as Confluent's offsets tell it.
 
-Pure: rows come in as pairs of their id and their time in microseconds; offsets of records come out.
+Pure: rows come in as their id and their time in microseconds; offsets of records come out.
 """
 
 from __future__ import annotations
@@ -67,13 +67,12 @@ class RowOffsets:
         self._by_time_alone = by_time_alone
         self._safe = anchor
 
-    def row(self, incrementing: int | None, micros: int | None) -> dict[str, Any] | None:
+    def row(self, read: Anchor) -> dict[str, Any] | None:
         """The offset of the next row."""
-        read = Anchor(incrementing, micros)
         if not self._by_time_alone:
             self.anchor = read
             return read.offset()
-        if micros != self.anchor.micros:
+        if read.micros != self.anchor.micros:
             self._safe = self.anchor
         self.anchor = read
         return self._safe.offset()

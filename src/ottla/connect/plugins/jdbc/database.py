@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from ottla.config.option import nearest
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
     from sqlalchemy.exc import SQLAlchemyError
 
+T = TypeVar("T")
 _DRIVERS: Final = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 _PARAMETERS: Final = {
     "postgresql": {
@@ -123,3 +125,13 @@ def raised(error: SQLAlchemyError) -> ConnectException:
     """The exception of Connect for one of the database, without the values that the statement had."""
     reason = str(getattr(error, "orig", None) or error).strip()
     return RetriableException(reason) if may_pass(error) else ConnectException(reason)
+
+
+def asked(ask: Callable[[], T]) -> T:
+    """The answer of the database; its errors become those of Connect."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        return ask()
+    except SQLAlchemyError as fault:
+        raise raised(fault) from None

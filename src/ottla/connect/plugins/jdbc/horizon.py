@@ -39,6 +39,11 @@ class Horizon:
         self._noted: _Noted | None = None
         self._asked = False
 
+    @property
+    def waits(self) -> bool:
+        """True while rows below the bound that was noted may be missing."""
+        return self._noted is not None
+
     def passed(self, connection: Connection, bound: Any) -> Any:
         """The bound below which all rows are there, or None while transactions from before it are in progress.
 

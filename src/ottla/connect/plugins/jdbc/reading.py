@@ -33,8 +33,13 @@ class Readable:
 
 def table_of(engine: Engine, schema: str | None, table: str, name: str, prefix: str) -> Readable:
     """A table of the database."""
-    found = Table(table, MetaData(), schema=schema, autoload_with=engine)
+    found = reflected(engine, schema, table)
     return Readable(name, prefix + table, {"protocol": "1", "table": name}, found, found, table)
+
+
+def reflected(engine: Engine, schema: str | None, table: str) -> Table:
+    """A table with its columns and keys, as the database tells them."""
+    return Table(table, MetaData(), schema=schema, autoload_with=engine)
 
 
 def query_of(engine: Engine, query: str, topic: str) -> Readable:
