@@ -112,7 +112,8 @@ streams-campaign:
 	@$(PYTHON) -m tests.streams.campaign $(ARGS)
 
 bench:
-	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc queues-if-possible
+	@tools/setup.sh test demo java kafka spark-jars spark42 delta-jars cc queues-if-possible \
+		connectors-if-possible postgres-if-possible
 	@$(PYTHON) -m bench.race $(ARGS)
 
 wheels:

@@ -129,7 +129,7 @@ def _look(pid: int, seconds: float, rounds: int) -> Look:
     for each in family(pid)[1:]:
         try:
             name = Path(f"/proc/{each}/comm").read_text().strip()
-            share = _proportional_mb(each)
+            share = proportional_mb(each)
         except OSError:
             continue
         if name == "java":
@@ -139,7 +139,7 @@ def _look(pid: int, seconds: float, rounds: int) -> Look:
     return Look(seconds, java, sum(python), len(python), max(python, default=0.0), rounds)
 
 
-def _proportional_mb(pid: int) -> float:
+def proportional_mb(pid: int) -> float:
     """Resident memory; a page that n processes share counts as 1/n."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):

@@ -63,6 +63,25 @@ SETS = {
         "debezium-connector-mariadb-3.5.0.Final.jar",
         "OTTLA_DEBEZIUM_MARIADB_JARS",
     ),
+    # Kafka's worker brings Kafka's own jars and a logger.
+    "connect-iceberg": JarSet(
+        (
+            "org.apache.iceberg:iceberg-kafka-connect:1.12.0",
+            "org.apache.iceberg:iceberg-parquet:1.12.0",
+            "org.apache.hadoop:hadoop-client-api:3.5.0",
+            "org.apache.hadoop:hadoop-client-runtime:3.5.0",
+        ),
+        "iceberg-kafka-connect-1.12.0.jar",
+        "OTTLA_CONNECT_ICEBERG_JARS",
+        "org.apache.kafka,org.slf4j",
+    ),
+    "connect-jdbc": JarSet(
+        ("io.debezium:debezium-connector-jdbc:3.5.0.Final",),
+        "debezium-connector-jdbc-3.5.0.Final.jar",
+        "OTTLA_CONNECT_JDBC_JARS",
+        # A second Jackson beside the worker's would find modules of the other.
+        "org.apache.kafka,org.slf4j,com.fasterxml.jackson.core,com.oracle.database.jdbc,com.microsoft.sqlserver,com.mysql",
+    ),
     "activemq": JarSet(
         (
             "org.apache.activemq:activemq-broker:5.18.6",

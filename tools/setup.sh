@@ -22,6 +22,7 @@
 #   zig              a compiler for wheels of other machines, from PyPI's `ziglang` package
 #   site             MkDocs with its Material theme, for the documentation site, as libraries under .cache
 #   helm             Helm, built under .cache from its Go module
+#   connectors-if-possible Connectors of others for Kafka's worker, which the race stands beside, as jars under .cache
 #   queues-if-possible NATS, RabbitMQ and ActiveMQ, which the race stands beside, unpacked under .cache
 #   prometheus       Prometheus, from the system's packages, under .cache
 #   node             Node 22 under .cache, from npm's `node` package
@@ -361,6 +362,9 @@ system_lane() {
             queues-if-possible)
                 { (need_queues) && (need_jars activemq); } ||
                     say "going on without NATS, RabbitMQ or ActiveMQ: the lines of the race beside those that lack are left out" ;;
+            connectors-if-possible)
+                { (need_jars streams) && (need_jars connect-iceberg) && (need_jars connect-jdbc); } ||
+                    say "going on without connectors of others: the lines of the race beside those that lack are left out" ;;
             spark-jars) need_jars spark-kafka ;;
             streams-jars) need_jars streams ;;
             mirror-jars) need_jars mirror ;;
@@ -388,7 +392,7 @@ for part in "$@"; do
         spark-jars | streams-jars | mirror-jars | delta-jars | debezium-jars | debezium-mariadb-jars) ;;
         kafka-if-possible | streams-if-possible | zookeeper-if-possible | hdfs-if-possible | azurite-if-possible) ;;
         postgres-if-possible | mariadb-if-possible | opensearch-if-possible) ;;
-        browser-if-possible | kerberos-if-possible | queues-if-possible | spark-archive | kafka-archive) ;;
+        browser-if-possible | kerberos-if-possible | queues-if-possible | connectors-if-possible | spark-archive | kafka-archive) ;;
         *) fail "no such part: $part" ;;
     esac
 done

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.brokers import ROOT, kafka_libs, process_cpu_seconds, resident_mb
@@ -23,6 +24,8 @@ from ottla.kernel.ids import TopicPartition
 
 RECORDS = 600_000
 LINE = b"x" * 199 + b"\n"
+NAME = "race"
+"""The connector's name."""
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 WITHIN_S = 240.0
 STEP_S = 0.02
@@ -75,22 +78,36 @@ class Scene:
 
     def run(self, contestant: str, connector: dict[str, object], done: Callable[[], int], count: int) -> Figures:
         """Run the connector until so many records are at the other end."""
+        jars = list((ROOT / ".cache" / "streams" / "libs").glob("connect-file-*.jar"))
+        with self.worker(contestant, connector, jars) as process:
+            return timed(process, done, count)
+
+    @contextmanager
+    def worker(
+        self, contestant: str, connector: dict[str, object], plugins: Sequence[Path], port: int | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
+        """A worker that runs the connector, with its REST interface at a port where one is given.
+
+        `plugins` are jars of Kafka's worker, or folders of jars that belong together.
+        """
         worker = {
             "bootstrap.servers": self._rig.broker("ottla").address, "key.converter": STRING,
             "value.converter": STRING, "offset.storage.file.filename": self.folder / "offsets",
             "offset.flush.interval.ms": 1000,
         }  # fmt: skip
         if contestant == "kafka":
-            plugins = self.folder / "plugins"
-            plugins.mkdir()
-            for jar in (ROOT / ".cache" / "streams" / "libs").glob("connect-file-*.jar"):
-                (plugins / jar.name).symlink_to(jar.resolve())
-            worker |= {"plugin.path": plugins, "plugin.discovery": "service_load", "listeners": "http://127.0.0.1:0"}
-        files = [self._written("worker", worker), self._written("connector", {"name": "race", **connector})]
+            folder = self.folder / "plugins"
+            folder.mkdir()
+            for each in plugins:
+                (folder / (each.name if each.is_file() else each.parent.name)).symlink_to(each.resolve())
+            worker |= {"plugin.path": folder, "plugin.discovery": "service_load"}
+        if contestant == "kafka" or port is not None:
+            worker["listeners"] = f"http://127.0.0.1:{port or 0}"
+        files = [self._written("worker", worker), self._written("connector", {"name": NAME, **connector})]
         with (self.folder / "worker.log").open("wb") as log:
             process = subprocess.Popen([*COMMANDS[contestant](), *files], stdout=log, stderr=log)
         try:
-            return timed(process, done, count)
+            yield process
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(60)
