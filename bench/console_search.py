@@ -53,7 +53,7 @@ class BrokerWithConsole(OttlaBroker):
 
 @dataclass
 class Found:
-    """What a search told."""
+    """The events of a search, put together."""
 
     places: set[tuple[int, str]] = field(default_factory=set)
     looked_at: int = 0

@@ -280,4 +280,3 @@ def test_partitions_that_are_added_are_led_by_those_who_lead_few_of_the_topic():
     decisions.do(register(2))
     decisions.do(CreatePartitions("orders", 4))
     assert placed(decisions, "orders") == [(1,), (1,), (2,), (2,)]
-
