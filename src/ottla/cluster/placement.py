@@ -88,9 +88,7 @@ def _next(
     )
 
 
-def _load(
-    topics: Iterable[Topic], brokers: Sequence[BrokerState]
-) -> tuple[dict[BrokerId, int], dict[BrokerId, int]]:
+def _load(topics: Iterable[Topic], brokers: Sequence[BrokerState]) -> tuple[dict[BrokerId, int], dict[BrokerId, int]]:
     """For each broker, the partitions of these topics that it is preferred to lead, and the replicas that it has."""
     leaders = {broker.broker_id: 0 for broker in brokers}
     held = dict(leaders)
