@@ -18,7 +18,7 @@ from ottla.lake.notes.plans import Commit, LoadPlan
 from ottla.lake.rounds.attempt import publishable
 from ottla.lake.rounds.progress import RoundProgress
 from ottla.lake.rounds.publishing import publisher, topic_table
-from ottla.lake.rounds.settings import load_settings
+from ottla.lake.rounds.settings import load_settings, with_steps
 from ottla.rows.arrow import row_schema
 from ottla.rows.plan import OffsetRange
 from ottla.rows.read import DecodedRange
@@ -57,7 +57,10 @@ class Rounds:
 
     def __post_init__(self) -> None:
         options = {"dead_letter": "bad", "partition_by": "none", "json": True, **self.options}
+        steps = options.pop("steps", None)
         self.settings = load_settings([TOPIC], self.place, options)  # type: ignore[arg-type]
+        if steps is not None:
+            self.settings = with_steps(self.settings, steps)
         self._store = open_store(self.settings.url)
         self._publisher = publisher(self.settings.shape, self._store, "L")
         self._attempts = itertools.count()

@@ -37,6 +37,25 @@ class TransformationStep:
         return self.predicate is None or self.predicate.test(record) != self.negate
 
 
+@dataclass(frozen=True, slots=True)
+class DescribedPlugin:
+    """A transformation or a predicate as a configuration describes it."""
+
+    java_class: str
+    options: Mapping[str, Any]
+    """Its own options, as they were given."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedStep:
+    """A step as a configuration describes it, for those who make their own of it."""
+
+    alias: str
+    what: DescribedPlugin
+    condition: DescribedPlugin | None
+    negate: bool
+
+
 class Chain:
     """All steps of one connector."""
 
@@ -70,6 +89,30 @@ class Chain:
             if now is None:
                 return None
         return now
+
+
+def described_steps(given: Given) -> list[DescribedStep]:
+    """The steps that a configuration describes; one of which a `Chain` can be made."""
+    found_steps = []
+    for alias in aliases(given, "transforms"):
+        named = ConfigDef(*_CONDITION).parse(_below(given, f"transforms.{alias}."))
+        condition = named["predicate"]
+        found_steps.append(
+            DescribedStep(
+                alias,
+                _described(TRANSFORMATIONS, "transforms", alias, given),
+                None if condition is None else _described(PREDICATES, "predicates", condition, given),
+                named["negate"],
+            )
+        )
+    return found_steps
+
+
+def _described(plugins: Mapping[str, Plugin[Any]], kind: str, alias: str, given: Given) -> DescribedPlugin:
+    own = _below(given, f"{kind}.{alias}.")
+    return DescribedPlugin(
+        found(plugins, own["type"]).java_class, {name: value for name, value in own.items() if name not in _OWN}
+    )
 
 
 def aliases(given: Given, kind: str) -> list[str]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+    from ottla.lake.columns.steps import RowSteps
     from ottla.lake.notes.state import LakeRecords, LakeState
     from ottla.lake.rounds.engines import Engines
     from ottla.lake.rounds.loader import Loaded, Loader
@@ -117,18 +118,19 @@ def opened(
     spark: SparkSession | Callable[[], SparkSession] | None = None,
     tell: Callable[[str], None] | None = None,
     security: Security = PLAINTEXT,
+    steps: RowSteps | None = None,
     **options: Unpack[LoadOptions],
 ) -> Iterator[Loader]:
     """The loader of a lake, which it holds until the end: each `catch_up` loads what the topics hold then.
 
-    It speaks to the brokers with `security`.
+    It speaks to the brokers with `security`. `steps` are done to records before they are rows.
 
     Errors of the loader rise; a LakeRefused names flags. Those of `passing` may be gone another time.
     """
     from ottla.lake.notes.state import LakeRecords
     from ottla.lake.rounds.engines import Engines, where_to_run
     from ottla.lake.rounds.known import continued
-    from ottla.lake.rounds.settings import load_settings
+    from ottla.lake.rounds.settings import load_settings, with_steps
 
     told, given, url = tell or to_stderr, checked(options), lake_url(to)
     records = LakeRecords(open_store(url))
@@ -136,6 +138,8 @@ def opened(
     names, known = _topics(topics, given, known, records, told)
     settings = load_settings(names, url, known)
     settings = replace(settings, kafka=replace(settings.kafka, security=security))
+    if steps is not None and steps.text:
+        settings = with_steps(settings, steps)
     _check_topics(settings, told)
     on = where_to_run(given.get("on"), spark=spark is not None and not (given.get("on") == "auto" and callable(spark)))
     with _loader(settings, Engines(on, spark, settings.kafka, told), told, known) as loader:

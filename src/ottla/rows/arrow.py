@@ -47,7 +47,7 @@ def _array(columns: RecordColumns, name: str, topic: str, partition: int) -> pa.
         case "value":
             return _binary(columns.value, rows, kind)
         case "topic":
-            return _repeated(topic.encode(), rows)
+            return repeated(topic.encode(), rows)
         case "partition":
             return _numbers(np.full(rows, partition, dtype=np.int32), rows, kind)
         case "offset":
@@ -65,7 +65,7 @@ def _binary(column: BinaryColumn, rows: int, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, rows, buffers, column.null_count)
 
 
-def _repeated(text: bytes, rows: int) -> pa.Array:
+def repeated(text: bytes, rows: int) -> pa.Array:
     """One text for all rows. Built by hand, since `pa.scalar` imports pandas: most of a second in a new worker."""
     offsets = np.arange(rows + 1, dtype=np.int32) * len(text)
     return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(text * rows)], 0)

@@ -34,6 +34,7 @@ from ottla.stores import LakeHeld, LakeRefused, lake_url
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ottla.lake.columns.steps import RowSteps
     from ottla.lake.rounds.loader import Loader
 
 _BY_CONNECT: Final = {
@@ -49,7 +50,7 @@ _TYPES: Final = {
     JobOptionKind.LIST: Type.LIST,
 }
 _WITHOUT_EFFECT: Final = re.compile(
-    r"(transforms|predicates|(key|value|header)\.converter)($|\.)|(consumer|producer|admin)\.override\.|"
+    r"(key|value|header)\.converter($|\.)|(consumer|producer|admin)\.override\.|"
     r"errors\.(retry|log|deadletterqueue\.(topic\.replication|context))"
 )
 _FLAG: Final = re.compile(r"(?<![\w-])--(?:no-)?([a-z][a-z-]*)(?![\w-])")
@@ -88,6 +89,15 @@ class LakeSinkConnector(SinkConnector):
     @classmethod
     def options(cls) -> ConfigDef:
         return cls.OPTIONS
+
+    @classmethod
+    def faults(cls, config: Config) -> dict[str, str]:
+        """Transformations that have no Arrow form, or no place in this load."""
+        try:
+            steps_of(config)
+        except ConfigException as fault:
+            return {"transforms": str(fault)}
+        return {}
 
     @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
@@ -138,6 +148,29 @@ def load_options(config: Config) -> dict[str, Any]:
     return made | ({"dead_letter": letters} if letters else {})
 
 
+def steps_of(config: Config) -> RowSteps | None:
+    """The transformations of a configuration as steps of the load; ConfigException for what it cannot do."""
+    if not config.get("transforms"):
+        for name in sorted(config):
+            if name.startswith(("transforms", "predicates")):
+                raise ConfigException(f"{name} has no effect without transforms: leave it out")
+        return None
+    try:
+        from ottla.sinks.steps.chain import chain_steps
+    except ModuleNotFoundError as fault:
+        raise ConfigException(f"transforms of the lake sink need {fault.name}: pip install 'ottla[lake]'") from fault
+    steps = chain_steps(config)
+    for option in ("debezium", "rename", "resume.from.table"):
+        if config.get(option, "false") not in ("false", ""):
+            raise ConfigException(f"{option} does not go together with transforms, which change the columns of values")
+    made_columns = config.get("json") == "true" or config.get("values") in ("json", "avro", "protobuf")
+    if steps.changes_values and not made_columns:
+        raise ConfigException(
+            "transforms that change fields need values that become columns: give json=true, or values=avro or protobuf"
+        )
+    return steps
+
+
 def in_properties(text: str) -> str:
     """A refusal of the loader with this connector's options in place of flags."""
     return _FLAG.sub(lambda flag: _SPELT.get(f"--{flag[1]}", flag[0]), text)
@@ -149,6 +182,7 @@ class LakeTask(LoadTask):
     def __init__(self, config: Config) -> None:
         options = ConfigDef(*LakeSinkConnector.all_options()).parse(config)
         self._name, self._options = config["name"], load_options(config)
+        self._steps = steps_of(config)
         self._to, self._pause_s = options["to"], duration_ms(options["every"]) / 1000
         self._topics = [each.strip() for each in config.get("topics", "").split(",") if each.strip()]
         try:
@@ -182,7 +216,7 @@ class LakeTask(LoadTask):
         brokers, client = client_of({**worker, **_of_consumers(worker)})
         options = {**self._options, "bootstrap": brokers, "tell": self._tell, "security": client.security}
         try:
-            with opened(self._topics, to=self._to, spark=self._session, **options) as loader:
+            with opened(self._topics, to=self._to, spark=self._session, steps=self._steps, **options) as loader:
                 told(None)
                 while not stop.is_set():
                     self._round(loader, stop)

@@ -100,6 +100,10 @@ def _validated(config: Given, worker: WorkerView) -> ValidationAnswer:
                 by_name[name] = CheckedValue(Option(name, Type.STRING, None))
                 checked.append(by_name[name])
             by_name[name].errors.append(_NULL)
+    if not any(each.errors for each in checked):
+        text = {name: value for name, value in config.items() if value is not None}
+        for name, fault in plugin.faults(text).items():
+            by_name[name].errors.append(fault)
     own = re.compile(plugin.free_options or r"(?!)")
     strange = {name: value for name, value in config.items() if not _FREE.match(name) and not own.fullmatch(name)}
     return ValidationAnswer(plugin, checked, options.unknown(strange))

@@ -142,6 +142,11 @@ class Connector(ABC):
         return ""
 
     @classmethod
+    def faults(cls, config: Config) -> Mapping[str, str]:
+        """Faults of a configuration whose options are fine one by one: option -> sentence."""
+        return {}
+
+    @classmethod
     def tasks(cls, config: Config, most: int) -> list[dict[str, str]]:
         """The configurations of its tasks, at most so many. By default one with the connector's own."""
         return [dict(config)]

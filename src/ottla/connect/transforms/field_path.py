@@ -18,11 +18,12 @@ class FieldPath:
 
     def __init__(self, text: str, *, nested: bool) -> None:
         self.text = text
-        self._steps = _steps(text) if nested else [text]
+        self.steps: tuple[str, ...] = tuple(_steps(text)) if nested else (text,)
+        """The names on the way to the field."""
 
     def schema(self, schema: Schema) -> Schema | None:
         """The field's schema, None where there is no such field."""
-        for step in self._steps:
+        for step in self.steps:
             member = schema.field(step)
             if member is None:
                 return None
@@ -32,7 +33,7 @@ class FieldPath:
     def in_struct(self, value: Struct, *, fill: bool) -> Any:
         """The field's value; null below a struct that is null."""
         found: Any = value
-        for step in self._steps:
+        for step in self.steps:
             if type(found) is not Struct:
                 return None
             member = found.schema.places[step]
@@ -43,7 +44,7 @@ class FieldPath:
     def in_map(self, value: dict[Any, Any]) -> Any:
         """The field's value; null where a part of the path is missing."""
         found: Any = value
-        for step in self._steps:
+        for step in self.steps:
             if found is None:
                 return None
             found = require_map(found, "nested field access").get(step)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ottla.lake.columns.layout import Layout
+from ottla.lake.columns.steps import NO_STEPS, RowSteps
 from ottla.stores import LakeRefused, catalog_url
 
 PLACEHOLDER = "__debezium_unavailable_value"
-LATER = {"flatten": "", "where": "", "unavailable": PLACEHOLDER}
+LATER = {"flatten": "", "where": "", "unavailable": PLACEHOLDER, "transforms": ""}
 """Properties that lakes of earlier versions do not name, with their values for those."""
 
 
@@ -32,6 +33,8 @@ class LakeShape:
     """The separator of an object's name and its member's, as columns; empty where objects stay objects."""
     where: str = ""
     """The expression that says which rows are loaded; empty for all."""
+    steps: RowSteps = NO_STEPS
+    """The steps from records to rows; of a lake that was read only their text."""
 
     @property
     def columns(self) -> bool:
@@ -62,6 +65,7 @@ class LakeShape:
             "unavailable": self.unavailable,
             "flatten": self.flatten,
             "where": self.where,
+            "transforms": self.steps.text,
         }
 
     @classmethod
@@ -79,6 +83,7 @@ class LakeShape:
                 str(stored.get("unavailable", PLACEHOLDER)),
                 str(stored.get("flatten", "")),
                 str(stored.get("where", "")),
+                RowSteps(str(stored.get("transforms", ""))),
             )
         except (KeyError, TypeError) as fault:
             raise LakeRefused(f"lake.json is damaged: {fault}") from fault

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from ottla.lake.columns.meeting import check_apart, check_paths, met
 from ottla.lake.columns.names import table_column_names
 from ottla.lake.columns.renaming import TopicRenames
 from ottla.lake.columns.shape import LakeShape
+from ottla.lake.columns.steps import NO_STEPS, RowSteps
 from ottla.lake.columns.types import (
     EMPTY,
     Misfit,
@@ -80,6 +81,12 @@ class ValueKind:
     """The lake's format, whose rules for columns hold."""
     divides: tuple[str, ...] = ()
     """The fields of rows by which the lake is divided."""
+    steps: RowSteps = NO_STEPS
+    """The steps from values to rows. The columns behind them must make a table."""
+
+    def of(self, topic: str) -> ValueKind:
+        """The kind for the values of one topic."""
+        return replace(self, steps=self.steps.of(topic)) if self.steps.text else self
 
     def kept(self, schema: pa.Schema) -> pa.Schema:
         """The columns that are wanted of these; one that was renamed also by its former names."""
@@ -94,12 +101,18 @@ class ValueKind:
     def check(self, schema: pa.Schema, before: pa.Schema = EMPTY) -> None:
         """Misfit where these columns make no table, or not the one of the columns before."""
         check_limits(schema)
-        check_flat(schema, self.flatten)
-        check_plain(schema, self.flatten, self.plain)
+        columns = self.steps.columns(schema)
+        if self.steps.text:
+            check_limits(columns)
+            merge_schemas(
+                EMPTY, columns.remove_metadata(), Rule()
+            )  # names inside objects must differ by more than case
+        check_flat(columns, self.flatten)
+        check_plain(columns, self.flatten, self.plain)
         if self.events:
             _check_states(schema, self.flatten, self.rule if self.kind == "json" else None)
         fields = self._row_fields(schema)
-        if self.flatten or self.events:
+        if self.flatten or self.events or self.steps.text:
             check_apart((each.name for each in fields), table=self.format != "parquet")
         if self.format == "iceberg":
             check_paths(pa.schema([(each.name, each.type) for each in fields]))
@@ -139,7 +152,8 @@ class ValueKind:
 
     def _row_fields(self, schema: pa.Schema) -> list[FlatField]:
         """The fields that make the columns of rows."""
-        return flat_fields(state_schema(schema) if self.events else schema, self.flatten)
+        columns = self.steps.columns(schema)
+        return flat_fields(state_schema(columns) if self.events else columns, self.flatten)
 
     def allow(self, schema: pa.Schema, before: pa.Schema | None) -> None:
         """Unresolvable where the columns of a schema make no table, or those before cannot become them."""
@@ -165,18 +179,19 @@ class ValueKind:
 
     def reader(self, topic: str) -> ValueReader:
         """A reader for one topic in one process; it learns schemas as it goes."""
-        return ValueReader(self, self.renames.of(topic))
+        return ValueReader(self.of(topic), self.renames.of(topic))
 
     def merged(self, topic: str, one: pa.Schema, other: pa.Schema) -> pa.Schema:
         """The columns of both; Misfit where one column cannot hold the values of both."""
         try:
+            kind = self.of(topic)
             if self.kind == "json":
                 both = exact.renamed(merge_schemas(one, other, self.rule), self.renames.of(topic))
-                self.check(both, one)
+                kind.check(both, one)
                 return self._kinds_of_both(both, one, other) if self.events else both
             both = self.widened(one, other)
-            self.check(both, one)
-            self.check(both, other)
+            kind.check(both, one)
+            kind.check(both, other)
             return both
         except Unresolvable as fault:
             raise Misfit(str(fault)) from fault
@@ -406,6 +421,11 @@ def own_names(names: Sequence[str], shape: LakeShape) -> dict[str, str]:
     """The names that the columns of values have in the lake: none of the record's own, none that a table refuses."""
     own = list(names) if shape.values == "text" else column_names(names)
     return dict(zip(names, own if shape.format == "parquet" else table_column_names(own), strict=True))
+
+
+def columns_of_rows(topic: str, columns: pa.Schema, shape: LakeShape) -> pa.Schema:
+    """The columns of a topic's rows, given those of its values."""
+    return shape.steps.of(topic).columns(columns)
 
 
 def lake_columns(columns: pa.Schema, shape: LakeShape) -> dict[str, pa.Field]:

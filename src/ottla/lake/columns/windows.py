@@ -41,7 +41,7 @@ class Tally:
     latest: Mapping[int, int] = field(default_factory=dict)
     """Kafka partition -> its greatest event time in microseconds."""
     filtered: tuple[int, ...] = ()
-    """Records that `--where` leaves out; empty for none in all windows."""
+    """Records that `--where` or a step leaves out; empty for none in all windows."""
 
     @property
     def records(self) -> tuple[int, ...]:
@@ -135,10 +135,14 @@ def window_start(window: int) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """The rows of a batch that the filter leaves out, and their event times in microseconds."""
+    """The rows of a batch that a filter leaves out, and their event times in microseconds."""
 
     places: np.ndarray
     times: np.ndarray
+
+    def and_also(self, other: LeftOut) -> LeftOut:
+        """The rows of both."""
+        return LeftOut(np.concatenate([self.places, other.places]), np.concatenate([self.times, other.times]))
 
 
 class WindowCounter:

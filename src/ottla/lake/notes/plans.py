@@ -108,7 +108,7 @@ class RangeCount:
     aborted: int = 0
     markers: int = 0
     filtered: int = 0
-    """Records that `--where` leaves out."""
+    """Records that `--where` or a step leaves out."""
 
     @property
     def absent(self) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from ottla.lake.columns.json_columns import pack_schema, unpack_schema
 from ottla.lake.columns.layout import folder_of
 from ottla.lake.columns.shape import LakeShape
-from ottla.lake.columns.values import lake_columns, row_columns, same_columns
+from ottla.lake.columns.values import columns_of_rows, lake_columns, row_columns, same_columns
 from ottla.lake.notes.plans import Publication
 from ottla.stores.base import LakeRefused, Store
 
@@ -77,7 +77,7 @@ def write(store: Store, shape: LakeShape, publication: Publication) -> None:
         packed = publication.columns.get(topic)
         known = read(store, topic)
         number = publication.plan.number
-        columns = None if packed is None else unpack_schema(packed)
+        columns = None if packed is None else columns_of_rows(topic, unpack_schema(packed), shape)
         schema, folders = file_schema(columns, shape), folder_schema(columns, shape)
         if known is not None and same_columns(known.columns, schema) and same_columns(known.partition_columns, folders):
             continue

@@ -18,7 +18,7 @@ from ottla.lake.columns.evolution import CannotWiden
 from ottla.lake.columns.exact import kept_whole
 from ottla.lake.columns.first_content import FirstContent, Firsts, first_places, new_places
 from ottla.lake.columns.types import EMPTY, Misfit
-from ottla.lake.columns.values import TEXT_COLUMNS, row_columns, same_columns
+from ottla.lake.columns.values import TEXT_COLUMNS, columns_of_rows, row_columns, same_columns
 from ottla.lake.columns.windows import added_by_topic
 from ottla.lake.notes.plans import Commit, LoadPlan, Publication, WrittenFile, bundles, counted, named_files
 from ottla.lake.rounds.files import FileTarget
@@ -126,7 +126,7 @@ class RoundAttempt:
         for topic in sorted(topics) if self._filter is not None else ():
             assert self._filter is not None
             try:
-                self._filter.check(self._row_columns(self._columns.get(topic)))
+                self._filter.check(self._row_columns(topic, self._columns.get(topic)))
             except LakeRefused as fault:
                 raise LakeRefused(f"{fault} (topic {topic}). Nothing of this round was loaded") from None
 
@@ -134,15 +134,17 @@ class RoundAttempt:
         """LakeRefused where the filter names a field that no topic of the lake has: it may be misspelt."""
         if self._filter is None or self._settings.absent_is_null:
             return
-        held = [self._row_columns(packed) for packed in {**self._known, **self._columns}.values()]
-        if missing := self._filter.absent(held or [self._row_columns(None)]):
+        held = [self._row_columns(topic, packed) for topic, packed in {**self._known, **self._columns}.items()]
+        if missing := self._filter.absent(held or [self._row_columns("", None)]):
             raise LakeRefused(
                 f"--where names {', '.join(missing)}, which no record has had so far: nothing was loaded. With "
                 f"--where-absent-is-null such a field is null until one comes"
             )
 
-    def _row_columns(self, packed: str | None) -> pa.Schema:
-        return row_columns(None if packed is None else json_columns.unpack_schema(packed), self._settings.shape)
+    def _row_columns(self, topic: str, packed: str | None) -> pa.Schema:
+        shape = self._settings.shape
+        columns = None if packed is None else columns_of_rows(topic, json_columns.unpack_schema(packed), shape)
+        return row_columns(columns, shape)
 
     def _widened(self, done: Iterable[WriteDone], in_order: set[str]) -> set[str]:
         """Widen the columns by what tasks report; returns the topics whose columns changed.
@@ -160,7 +162,7 @@ class RoundAttempt:
                     unsure.add(topic)
                 else:
                     self._columns[topic] = json_columns.pack_schema(schema)
-                    if self._values.meets(schema):
+                    if self._values.of(topic).meets(schema):
                         unsure.add(topic)
         for topic in sorted(unsure - in_order):
             in_order.add(topic)
@@ -250,7 +252,11 @@ class RoundAttempt:
         if known is not None:
             return known
         sampled = self._sampled(topic)
-        return self._columns_in_order(topic) if self._values.meets(sampled) else json_columns.pack_schema(sampled)
+        return (
+            self._columns_in_order(topic)
+            if self._values.of(topic).meets(sampled)
+            else json_columns.pack_schema(sampled)
+        )
 
     def _known_columns(self, topic: str) -> str | None:
         """The columns that the lake has already, under their present names."""

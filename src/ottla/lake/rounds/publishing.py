@@ -18,7 +18,7 @@ from ottla.lake.columns.layout import folder_of
 from ottla.lake.columns.meeting import check_held, met
 from ottla.lake.columns.renamed import renamed_rows
 from ottla.lake.columns.shape import LakeShape
-from ottla.lake.columns.values import lake_columns
+from ottla.lake.columns.values import columns_of_rows, lake_columns
 from ottla.lake.notes import schema_file
 from ottla.lake.notes.plans import Commit, LakeFile, Publication
 from ottla.lake.notes.state import HOME
@@ -63,7 +63,7 @@ class PlainFiles:
         self._store.remove([schema_file.name_of(topic)])  # of files that another program has removed since
 
     def check(self, publication: Publication, before: Commit) -> None:
-        for topic, columns in _known(publication, before):
+        for topic, columns in _known(publication, before, self._shape):
             held = schema_file.read(self._store, topic)
             if held is not None:
                 _check_held(topic, columns, held.columns, self._shape)
@@ -113,7 +113,7 @@ class TablePublisher:
             )
 
     def check(self, publication: Publication, before: Commit) -> None:
-        for topic, columns in _known(publication, before):
+        for topic, columns in _known(publication, before, self._shape):
             if not self._shape.debezium and met(columns.names, table=True):
                 _check_held(topic, columns, self._table(topic).columns(), self._shape)
         after = before.after(publication)
@@ -132,7 +132,8 @@ class TablePublisher:
             table = self._table(topic)
             done = self._round(topic, publication, after)
             if self._shape.key:
-                table.commit_keyed(done, key_columns(row_names(_columns(topic, publication), self._shape), self._shape))
+                columns = _columns(topic, publication, self._shape)
+                table.commit_keyed(done, key_columns(row_names(columns, self._shape), self._shape))
             else:
                 table.commit(done)
 
@@ -159,15 +160,15 @@ class TablePublisher:
         return TableFile(file.final, file.written.rows, file.written.bytes, values)
 
 
-def _known(publication: Publication, before: Commit) -> Iterator[tuple[str, pa.Schema]]:
-    """The topics of a round that the lake has columns of already, with those."""
+def _known(publication: Publication, before: Commit, shape: LakeShape) -> Iterator[tuple[str, pa.Schema]]:
+    """The topics of a round that the lake has columns of already, with those of their rows."""
     for topic in sorted(publication.columns):
         if topic in before.columns:
-            yield topic, unpack_schema(before.columns[topic])
+            yield topic, columns_of_rows(topic, unpack_schema(before.columns[topic]), shape)
 
 
 def _file_schema(topic: str, publication: Publication, shape: LakeShape) -> pa.Schema:
-    return schema_file.file_schema(_columns(topic, publication), shape)
+    return schema_file.file_schema(_columns(topic, publication, shape), shape)
 
 
 def _check_held(topic: str, columns: pa.Schema, held: pa.Schema, shape: LakeShape) -> None:
@@ -175,10 +176,10 @@ def _check_held(topic: str, columns: pa.Schema, held: pa.Schema, shape: LakeShap
     check_held(topic, columns, named, held.names, table=shape.format != "parquet")
 
 
-def _columns(topic: str, publication: Publication) -> pa.Schema | None:
-    """The columns of a topic's values after a round; None where values stay bytes."""
+def _columns(topic: str, publication: Publication, shape: LakeShape) -> pa.Schema | None:
+    """The columns of a topic's rows after a round; None where values stay bytes."""
     packed = publication.columns.get(topic)
-    return None if packed is None else unpack_schema(packed)
+    return None if packed is None else columns_of_rows(topic, unpack_schema(packed), shape)
 
 
 def topic_table(url: str, shape: LakeShape, topic: str) -> LakeTable:

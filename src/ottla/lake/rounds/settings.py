@@ -16,6 +16,7 @@ from ottla.lake.columns.layout import Layout, parse_layout
 from ottla.lake.columns.names import is_allowed
 from ottla.lake.columns.renaming import parse_renames
 from ottla.lake.columns.shape import PLACEHOLDER, LakeShape
+from ottla.lake.columns.steps import RowSteps
 from ottla.lake.columns.types import Rule
 from ottla.lake.columns.values import WITH_SCHEMA, ValueKind
 from ottla.lake.options import DEFAULTS, LoadOptions, checked, with_defaults
@@ -236,6 +237,20 @@ def with_renames(settings: LoadSettings, told: Mapping[str, tuple[str, ...]]) ->
     for topic in renames.by_topic:
         renames.of(topic)
     return replace(settings, values=replace(settings.values, renames=renames))
+
+
+def with_steps(settings: LoadSettings, steps: RowSteps) -> LoadSettings:
+    """The settings with what is done to records before they are rows; LakeRefused where both do not go together."""
+    for given, option in (
+        (settings.shape.debezium, "--debezium"),
+        (settings.values.renames.by_topic, "--rename"),
+        (settings.resume, "--resume-from-table"),
+    ):
+        if given:
+            raise LakeRefused(f"{option} does not go together with transforms, which change the columns of values")
+    steps = steps.reading(settings.values.kind)
+    shape, values = replace(settings.shape, steps=steps), replace(settings.values, steps=steps)
+    return replace(settings, shape=shape, values=values)
 
 
 def _separator(options: LoadOptions) -> str:

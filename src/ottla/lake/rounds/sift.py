@@ -5,6 +5,7 @@ Pure; works on whole Arrow tables.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from ottla.lake.columns.flat import flat_fields
 from ottla.lake.columns.json_columns import EVENT_TIME, JsonBlock
 from ottla.lake.columns.layout import Layout, event_times, in_calendar, placed, readable
 from ottla.lake.columns.shape import LakeShape
+from ottla.lake.columns.steps import SteppedRecords
 from ottla.lake.columns.values import lake_columns, lake_table
 from ottla.lake.columns.windows import LeftOut
 from ottla.lake.rounds.changes import changes, key_columns, row_names
@@ -54,13 +56,23 @@ class Sifted:
         self.rows = self.rows.take(indices(np.flatnonzero(kept)))
         self.places, self.tombstones = self.places[kept], self.tombstones[kept]
 
+    def leave_out(self, others: Mask, times: Callable[[pa.Table], Places]) -> None:
+        """Go on without some of the rows, which are neither rows nor dead letters; `times` gives their event times."""
+        if not others.any():
+            return
+        left = LeftOut(self.places[others], times(self.rows.take(indices(np.flatnonzero(others)))))
+        self.left_out = left if self.left_out is None else self.left_out.and_also(left)
+        self.keep(~others)
+
 
 class Sieve:
     """Sifts the rows of one topic, whose values make these columns; none where values stay bytes."""
 
-    def __init__(self, layout: Layout, shape: LakeShape, columns: pa.Schema | None) -> None:
+    def __init__(self, layout: Layout, shape: LakeShape, columns: pa.Schema | None, topic: str = "") -> None:
         self._layout = layout
         self._shape = shape
+        self._steps = shape.steps.of(topic)
+        columns = None if columns is None else self._steps.columns(columns)
         self._filter = row_filter(shape)
         self.names = row_names(columns, shape)
         """The table's column of each field."""
@@ -73,7 +85,7 @@ class Sieve:
 
     def sift(self, batch: pa.RecordBatch, block: JsonBlock | None) -> Sifted:
         """Sift records, whose values were read into a block unless they stay bytes."""
-        sifted = _whole(batch) if block is None else self._read(batch, block)
+        sifted = self._whole(batch) if block is None else self._read(batch, block)
         if self._filter is not None:
             self._filtered(sifted, self._filter)
         if self._shape.format == "iceberg":
@@ -95,15 +107,42 @@ class Sieve:
         assert block.table is not None
         places = np.flatnonzero(block.good)
         record = batch if bool(block.good.all()) else batch.take(indices(places))
-        values = lake_table(block.table, self._shape)
+        stepped = self._stepped(block.table, record)
+        assert stepped.values is not None
+        values = lake_table(stepped.values, self._shape)
         rows = pa.table(
             {
                 "key": record.column("key"),
                 **dict(zip(values.column_names, values.columns, strict=True)),
-                **{name: record.column(name) for name in RECORD_COLUMNS[2:]},
+                "headers": stepped.headers,
+                **{name: record.column(name) for name in RECORD_COLUMNS[3:]},
             }
         )
-        return Sifted(rows, places, null_mask(batch.column("value"))[places], list(block.faults))
+        return self._behind(stepped, Sifted(rows, places, stepped.tombstones, list(block.faults)))
+
+    def _whole(self, batch: pa.RecordBatch) -> Sifted:
+        """Rows with values as they are."""
+        stepped = self._stepped(None, batch)
+        rows = pa.Table.from_batches([batch]).select(RECORD_COLUMNS)
+        if stepped.headers is not batch.column("headers"):
+            rows = rows.set_column(RECORD_COLUMNS.index("headers"), rows.schema.field("headers"), stepped.headers)
+        return self._behind(stepped, Sifted(rows, np.arange(batch.num_rows), stepped.tombstones, []))
+
+    def _stepped(self, values: pa.Table | None, records: pa.RecordBatch) -> SteppedRecords:
+        """The records behind the steps."""
+        if self._steps.text:
+            return self._steps.apply(values, records)
+        nothing = np.zeros(records.num_rows, dtype=np.bool_)
+        return SteppedRecords(values, records.column("headers"), null_mask(records.column("value")), nothing, [])
+
+    def _behind(self, stepped: SteppedRecords, sifted: Sifted) -> Sifted:
+        """Go on without the rows that a step refused, and those that it dropped."""
+        dropped, refused = stepped.filtered, np.zeros(len(stepped.filtered), dtype=np.bool_)
+        refused[[row for row, _ in stepped.faults]] = True
+        sifted.faults += [(int(sifted.places[row]), why) for row, why in stepped.faults]
+        sifted.keep(~refused)
+        sifted.leave_out(dropped[~refused], self._times)
+        return sifted
 
     def _filtered(self, sifted: Sifted, chosen: RowFilter) -> None:
         """Leave out the rows that do not match. In a keyed table a tombstone passes, as it may delete a row."""
@@ -115,10 +154,8 @@ class Sieve:
             failed &= ~sifted.tombstones
         sifted.faults += [(int(sifted.places[row]), why) for row, why in faults if failed[row]]
         others = ~matching & ~failed
-        if others.any():
-            skipped = sifted.rows.take(indices(np.flatnonzero(others)))
-            sifted.left_out = LeftOut(sifted.places[others], self._times(skipped))
-        sifted.keep(matching)
+        sifted.leave_out(others, self._times)
+        sifted.keep(matching[~others])
 
     def _times(self, rows: pa.Table) -> np.ndarray:
         """Event times of rows that are left out; the record's own where there is none."""
@@ -154,8 +191,3 @@ def row_filter(shape: LakeShape) -> RowFilter | None:
     from ottla.lake.columns.where import RowFilter
 
     return RowFilter(shape.where)
-
-
-def _whole(batch: pa.RecordBatch) -> Sifted:
-    rows = pa.Table.from_batches([batch]).select(RECORD_COLUMNS)
-    return Sifted(rows, np.arange(batch.num_rows), null_mask(batch.column("value")), [])

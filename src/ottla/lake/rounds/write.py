@@ -135,7 +135,7 @@ class _TopicWriter:
         self._seen = FirstContent()
         self._letters = DeadLetters(store, task.target, topic)
         self._windows = WindowCounter(task.target.layout)
-        self._sieve = Sieve(task.target.layout, task.shape, self._schema)
+        self._sieve = Sieve(task.target.layout, task.shape, self._schema, topic)
         self._files = TopicFiles(store, task.target, topic, self._sieve.names)
 
     def write(self, spans: list[OffsetRange]) -> WriteDone:
