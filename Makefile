@@ -15,7 +15,7 @@ help:
 	@echo 'make demo    flights into topics, a lake and a picture (a few minutes after set-up)'
 	@echo 'make test    the test suite; make test ARGS="tests/lake -k keyed" for a part; ARGS=--long for more kills and damages'
 	@echo 'make check   ruff, mypy, import-linter, the house rules'
-	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka'
+	@echo 'make compat  other people'"'"'s clients and their suites, beside Apache Kafka; ARGS="--secure" over SASL_SSL'
 	@echo 'make debezium-events  the events of change capture beside those of Debezium on a stock worker, recorded anew'
 	@echo 'make debezium-events-mariadb  the same for MariaDB'
 	@echo 'make fuzz    the compiled part under sanitizers, then mutated input against a live broker'

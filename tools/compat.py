@@ -2,15 +2,17 @@
 
 Each test's outcome is compared with tests/compat/expected/SUITE.json; a test that did worse is run once more by itself
 before it counts, for these suites watch the clock. A whole run of a suite is kept in tests/compat/results, of which
-docs/reference/compatibility.md is made.
+docs/reference/compatibility.md is made. With --secure all brokers listen with SASL_SSL and limit users by ACLs, and
+all clients log in; what is expected and kept of such a run is in the folder `secure` of either.
 
-    tools/compat.py [SUITE...] [--only TEST...] [--no-kafka] [--accept] [--keep DIR]
+    tools/compat.py [SUITE...] [--secure] [--only TEST...] [--no-kafka] [--accept] [--keep DIR]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -22,11 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools"), str(ROOT / "tests" / "compat"), str(ROOT / "tests" / "server")]
 
 import compat_report  # noqa: E402
+import reaching  # noqa: E402
 from apache_kafka import KafkaFailed  # noqa: E402
 from compat_running import Result, Results, SuiteFailed  # noqa: E402
 from compat_suites import SUITES, Suite  # noqa: E402
 from moving_leaders import MovingLeaders, StoodStill  # noqa: E402
 from ottla_process import EndedBadly  # noqa: E402
+from secured_brokers import SecuredBrokers  # noqa: E402
 from tests.server.processes import DidNotStart  # noqa: E402
 
 EXPECTED = ROOT / "tests" / "compat" / "expected"
@@ -52,25 +56,29 @@ def main(arguments: Sequence[str]) -> int:
         print(f"no such suite: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     folder = Path(options.keep or tempfile.mkdtemp(prefix="compat-"))
+    secured = None
+    if options.secure:
+        secured = SecuredBrokers(Path(tempfile.mkdtemp(prefix="secure-", dir=made_folder(folder))))
+        os.environ[reaching.GIVEN] = secured.login.text()
     faults: list[str] = []
     for suite in SUITES:
         if options.suites and suite.name not in options.suites:
             continue
         try:
-            outcome = run(suite, folder / suite.name, options.only, with_kafka=not options.no_kafka)
+            outcome = run(suite, folder / suite.name, options.only, with_kafka=not options.no_kafka, secured=secured)
         except (SuiteFailed, StoodStill, DidNotStart, EndedBadly) as fault:
             faults.append(f"{suite.name}: {fault}")
             print(f"{suite.name}: no result", flush=True)
             continue
         print(summary(outcome), flush=True)
         if options.accept:
-            accept(outcome)
-        found = compare(outcome, expectation(suite), whole=not options.only)
+            accept(outcome, secure=options.secure)
+        found = compare(outcome, expectation(suite, secure=options.secure), whole=not options.only)
         if outcome.without_kafka:
             found.append(f"no result on Apache Kafka: {outcome.without_kafka}")
         faults += [f"{suite.name}: {fault}" for fault in found]
         if not options.only:
-            keep(outcome)
+            keep(outcome, secure=options.secure)
     for fault in faults:
         print(f"FAULT {fault}", file=sys.stderr)
     print(f"logs: {folder}")
@@ -80,6 +88,7 @@ def main(arguments: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="make compat", description=__doc__.partition("\n")[0])
     made.add_argument("suites", nargs="*", help=f"of {', '.join(suite.name for suite in SUITES)} (default: all)")
+    made.add_argument("--secure", action="store_true", help="brokers with SASL_SSL and ACLs")
     made.add_argument("--only", nargs="+", default=[], metavar="TEST", help="some tests; no report is written")
     made.add_argument("--no-kafka", action="store_true", help="leave Apache Kafka out")
     made.add_argument("--accept", action="store_true", help="take what happened for the expectation")
@@ -87,10 +96,17 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def run(suite: Suite, folder: Path, only: Sequence[str], *, with_kafka: bool) -> Outcome:
+def made_folder(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def run(
+    suite: Suite, folder: Path, only: Sequence[str], *, with_kafka: bool, secured: SecuredBrokers | None = None
+) -> Outcome:
     suite.prepare()
     started = time.monotonic()
-    with suite.ottla(suite.settings) as broker:
+    with suite.ottla(suite.settings, secured) as broker:
         ottla = judge(suite, broker.bootstrap, folder / "ottla", only)
         if not broker.running:
             raise SuiteFailed(f"the broker ended:\n{broker.last_words()}")
@@ -98,14 +114,14 @@ def run(suite: Suite, folder: Path, only: Sequence[str], *, with_kafka: bool) ->
             print(f"{suite.name}: {broker.end_of_moves()}", flush=True)
     if not any(result.state == "passed" for result in ottla.values()):
         raise SuiteFailed(f"nothing passed, or nothing ran: see {folder}")
-    kafka, why = on_kafka(suite, folder / "kafka", only) if with_kafka else ({}, "")
+    kafka, why = on_kafka(suite, folder / "kafka", only, secured) if with_kafka else ({}, "")
     return Outcome(suite, ottla, kafka, time.monotonic() - started, why)
 
 
-def on_kafka(suite: Suite, folder: Path, only: Sequence[str]) -> tuple[Results, str]:
+def on_kafka(suite: Suite, folder: Path, only: Sequence[str], secured: SecuredBrokers | None) -> tuple[Results, str]:
     """The suite's results on Apache Kafka, or why there are none: those on ottla are kept all the same."""
     try:
-        with suite.kafka(dict(suite.settings)) as reference:
+        with suite.kafka(suite.settings, secured) as reference:
             results = judge(suite, reference.bootstrap, folder, only)
             if isinstance(reference, MovingLeaders):
                 print(f"{suite.name}, Apache Kafka: {reference.end_of_moves()}", flush=True)
@@ -142,15 +158,14 @@ def compare(outcome: Outcome, expected: Mapping[str, Mapping[str, str]], *, whol
     return faults + [f"{name} did not run" for name in missing]
 
 
-def expectation(suite: Suite) -> dict[str, dict[str, str]]:
-    file = EXPECTED / f"{suite.name}.json"
-    found: dict[str, dict[str, str]] = json.loads(file.read_text()) if file.exists() else {}
-    return found
+def expectation(suite: Suite, *, secure: bool = False) -> dict[str, dict[str, str]]:
+    """The expectation of each test; with SASL_SSL the same, but for the tests that the folder `secure` names."""
+    return compat_report.expected_of(EXPECTED, suite.name, secure=secure)
 
 
-def accept(outcome: Outcome) -> None:
-    """Write the expectation anew; keep its reasons."""
-    before = expectation(outcome.suite)
+def accept(outcome: Outcome, *, secure: bool = False) -> None:
+    """Write the expectation anew; keep its reasons. With SASL_SSL only what is expected otherwise is written."""
+    before = expectation(outcome.suite, secure=secure)
     entries = dict(before)
     for name, row in rows(outcome).items():
         why = before.get(name, {}).get("why", "")
@@ -159,14 +174,19 @@ def accept(outcome: Outcome) -> None:
         entries[name] = {"ottla": row["ottla"], "kafka": row["kafka"] or before.get(name, {}).get("kafka", "")}
         if row["ottla"] != "passed":
             entries[name]["why"] = why
-    EXPECTED.mkdir(exist_ok=True)
-    file = EXPECTED / f"{outcome.suite.name}.json"
+    folder = EXPECTED
+    if secure:
+        folder, plain = EXPECTED / compat_report.SECURE, expectation(outcome.suite)
+        entries = {name: entry for name, entry in entries.items() if entry != plain.get(name)}
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{outcome.suite.name}.json"
     file.write_text(json.dumps(entries, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
-def keep(outcome: Outcome) -> None:
+def keep(outcome: Outcome, *, secure: bool = False) -> None:
     """Note a suite's result and make the page anew, before the next suite: a whole run takes long and may be cut."""
-    compat_report.keep(RESULTS, outcome.suite, rows(outcome))
+    results = RESULTS / compat_report.SECURE if secure else RESULTS
+    compat_report.keep(results, outcome.suite, rows(outcome))
     compat_report.write(RESULTS, EXPECTED)
 
 

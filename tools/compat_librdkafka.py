@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import reaching
 from apache_kafka import TOOLS, jars_folder
 from compat_running import CACHE, Result, Results, execute, must, one_line, unpack
 
@@ -21,12 +22,15 @@ HOME = CACHE / "librdkafka"
 TESTS = HOME / "deps" / "librdkafka" / "tests"
 LEFT_OUT = {
     "0038": "a benchmark",
-    "0097": "TLS", "0115": "authorization", "0119": "authorization", "0126": "OAUTHBEARER", "0133": "TLS",
-    "0135": "SASL", "0142": "SASL",
+    "0097": "TLS", "0126": "OAUTHBEARER", "0133": "TLS",
     "017": "share groups", "018": "share groups", "019": "share groups",
     "0150": "telemetry, on a mock cluster", "8000": "never ends", "8001": "by hand",
 }  # fmt: skip
 """Numbers, or their first digits, of tests that are not run, with the reason."""
+LEFT_OUT_WITHOUT_LOGIN = {"0115": "authorization", "0119": "authorization", "0135": "SASL", "0142": "SASL"}
+LEFT_OUT_WITH_LOGIN = {"0142": "its subtests of share groups cannot be left out"}
+SUBTESTS = {"0135_sasl_credentials": "do_test:"}
+"""Tests of which only some subtests run, those with this in their names: the others are of share groups."""
 THREEFOLD = ("0098_consumer_txn", "0101_fetch_from_follower", "0103_transactions")
 """Tests whose topics have three replicas."""
 AGAINST_THREE = (
@@ -56,7 +60,8 @@ def prepare() -> None:
 def tool_shims() -> Path:
     """A folder for `$KAFKA_PATH`: some tests call its `bin/kafka-topics.sh`, which is Apache Kafka's on both sides.
 
-    A test's own Java program is compiled with `$KAFKA_PATH/libs` and run by `kafka-run-class.sh`.
+    A test's own Java program is compiled with `$KAFKA_PATH/libs` and run by `kafka-run-class.sh`. A tool has the login
+    of the brokers under test by the file that $COMMAND_CONFIG names.
     """
     folder = CACHE / "kafka-tools" / "bin"
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +71,8 @@ def tool_shims() -> Path:
     for name, main in {**TOOLS, "kafka-run-class": ""}.items():
         shim = folder / f"{name}.sh"
         options = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-        shim.write_text(f'#!/bin/sh\nexec java {options} -cp "{jars_folder()}/*:$CLASSPATH" {main} "$@"\n')
+        login = '${COMMAND_CONFIG:+--command-config "$COMMAND_CONFIG"} ' if main else ""
+        shim.write_text(f'#!/bin/sh\nexec java {options} -cp "{jars_folder()}/*:$CLASSPATH" {main} {login}"$@"\n')
         shim.chmod(0o755)
     return folder.parent
 
@@ -95,7 +101,7 @@ def run_in_consumer_groups(bootstrap: str, folder: Path, only: Sequence[str]) ->
 
 def tests_in_groups() -> list[str]:
     """The tests that have consumers in groups, without those left out and those with topics of three replicas."""
-    left_out = (*LEFT_OUT, *THREEFOLD)
+    left_out = (*LEFT_OUT, *LEFT_OUT_WITHOUT_LOGIN, *THREEFOLD)
     found = []
     for name in tests_of("default"):
         source = "".join(file.read_text() for file in TESTS.glob(f"{name[:4]}-*.c*"))
@@ -114,17 +120,20 @@ def run_tests(
     more: Mapping[str, str] | None = None,
 ) -> Results:
     """Run each test in its own process, with `more` in its environment: a failed test ends the whole runner."""
+    login = reaching.login()
     config = folder / "librdkafka.conf"
-    config.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
+    options = {**reaching.librdkafka(bootstrap), "test.topic.random": "true"}
+    config.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
+    unfit = LEFT_OUT | (LEFT_OUT_WITHOUT_LOGIN if login is None else LEFT_OUT_WITH_LOGIN)
     environment = {
         "LD_LIBRARY_PATH": "../src:../src-cpp", "RDKAFKA_TEST_CONF": str(config), "TEST_SCENARIO": scenario,
         "TEST_KAFKA_VERSION": KAFKA_VERSION, "KAFKA_PATH": str(CACHE / "kafka-tools"), "BROKERS": bootstrap,
-        "TEST_LEVEL": "2", **(more or {}),
+        "TEST_LEVEL": "2", "COMMAND_CONFIG": "" if login is None else login.java, **(more or {}),
     }  # fmt: skip
     wanted = [name for name in tests_of(scenario) if (not only or name in only) and name not in but]
 
     def one(name: str) -> Result:
-        left_out = [why for number, why in LEFT_OUT.items() if name.startswith(number)]
+        left_out = [why for number, why in unfit.items() if name.startswith(number)]
         return Result("skipped", left_out[0]) if left_out else run_test(name, folder, environment)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -148,9 +157,10 @@ def run_test(name: str, folder: Path, environment: Mapping[str, str]) -> Result:
     """Run one test. Its number selects variants too (0031_get_offsets_mock); only the named one counts."""
     report, log = folder / f"{name}.json", folder / f"{name}.log"
     report.unlink(missing_ok=True)
+    subtests = {"SUBTESTS": SUBTESTS[name]} if name in SUBTESTS else {}
     status = execute(
         ["./test-runner", "-L", "-E", "-p1"], log=log, cwd=TESTS, timeout=TEST_S,
-        env={**environment, "TESTS": name, "TEST_REPORT": str(report)},
+        env={**environment, "TESTS": name, "TEST_REPORT": str(report), **subtests},
     )  # fmt: skip
     text = re.sub(r"\x1b\[[0-9;]*m", "", log.read_text(errors="replace"))
     state = "failed"

@@ -42,6 +42,20 @@ What each test is expected to do, and why where it is not to pass, is in tests/c
 | suite | ottla | Apache Kafka 4.3.1 | run on | commit | settings |
 |---|---|---|---|---|---|
 """
+_SECURE_HEAD = """
+## With SASL_SSL and ACLs
+
+The same suites and settings by `make compat ARGS="--secure"`. All brokers have one listener with SASL_SSL and the
+certificate, the authority and the users that `ottla secure init` makes; ottla's brokers reach one another over it too,
+as Apache Kafka's do. All clients log in by SCRAM-SHA-512, as a user who is no super user. An authorizer judges their
+requests, with `allow.everyone.if.no.acl.found`. A test whose program cannot be given a login is skipped, and says so.
+Where Apache Kafka's column is empty, the suite ran without it.
+
+| suite | ottla | Apache Kafka 4.3.1 | run on | commit |
+|---|---|---|---|---|
+"""
+SECURE = "secure"
+"""The folder, in those of results and of expectations, of runs with SASL_SSL."""
 Row = Mapping[str, str]
 
 
@@ -62,7 +76,7 @@ def keep(results: Path, suite: compat_suites.Suite, rows: Mapping[str, Row], *, 
         settings=dict(suite.settings),
         rows={name: {key: text for key, text in row.items() if text} for name, row in rows.items()},
     )
-    results.mkdir(exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)
     (results / f"{suite.name}.json").write_text(json.dumps(run, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
@@ -74,14 +88,26 @@ def last_run(results: Path, name: str) -> LastRun:
     return found
 
 
+def expected_of(expected: Path, name: str, *, secure: bool = False) -> dict[str, dict[str, str]]:
+    """The expectation of a suite's tests; with SASL_SSL that of the folder `secure` comes first."""
+    found: dict[str, dict[str, str]] = {}
+    for folder in (expected, expected / SECURE) if secure else (expected,):
+        file = folder / f"{name}.json"
+        found |= json.loads(file.read_text()) if file.exists() else {}
+    return found
+
+
+def rows_of(run: LastRun, known: Mapping[str, Row]) -> dict[str, Row]:
+    """A run's rows, each with the reason why the test is not to pass, if an expectation has one."""
+    return {name: row | {"why": known.get(name, {}).get("why", "")} for name, row in run["rows"].items()}
+
+
 def write(results: Path, expected: Path, page: Path = PAGE) -> None:
     """The page, from each suite's last run; an expectation adds why a test is not to pass, and nothing else."""
     parts, everything = [_HEAD], {}
     for suite in compat_suites.SUITES:
-        run, file = last_run(results, suite.name), expected / f"{suite.name}.json"
-        known = json.loads(file.read_text()) if file.exists() else {}
-        rows = {name: row | {"why": known.get(name, {}).get("why", "")} for name, row in run["rows"].items()}
-        everything[suite.title] = rows
+        run = last_run(results, suite.name)
+        rows = everything[suite.title] = rows_of(run, expected_of(expected, suite.name))
         settings = " ".join(f"`{name}={value}`" for name, value in sorted(run["settings"].items()))
         beside = counts(rows, "ottla"), counts(rows, "kafka"), run["date"], run["commit"], settings
         parts.append(f"| {suite.title} | {' | '.join(beside)} |\n")
@@ -89,8 +115,34 @@ def write(results: Path, expected: Path, page: Path = PAGE) -> None:
     parts.append(clients(alone, moving))
     for title, rows in everything.items():
         parts.append(differences(title, rows))
+    parts += secured(results, expected, everything)
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("".join(parts))
+
+
+def secured(results: Path, expected: Path, plain: Mapping[str, Mapping[str, Row]]) -> list[str]:
+    """The section of the runs with SASL_SSL: a table of them, and the tests that end otherwise than without."""
+    head, tables = [_SECURE_HEAD], []
+    for suite in compat_suites.SUITES:
+        run = last_run(results / SECURE, suite.name)
+        rows = rows_of(run, expected_of(expected, suite.name, secure=True))
+        beside = counts(rows, "ottla"), counts(rows, "kafka"), run["date"], run["commit"]
+        head.append(f"| {suite.title} | {' | '.join(beside)} |\n")
+        tables += otherwise(suite.title, rows, plain[suite.title])
+    return head + tables
+
+
+def otherwise(title: str, rows: Mapping[str, Row], plain: Mapping[str, Row]) -> list[str]:
+    """A table of the tests whose result with SASL_SSL is another one than without."""
+    lines = []
+    for name, row in sorted(rows.items()):
+        without = plain.get(name, {}).get("ottla", "")
+        if row["ottla"] != without:
+            why = "" if row["ottla"] == "passed" else row.get("why") or row.get("said") or ""
+            shown = why.replace("|", "\\|")
+            lines.append(f"| `{name}` | {row['ottla']} | {without} | {row.get('kafka', '')} | {shown} |\n")
+    top = "| test | ottla | ottla without | Apache Kafka | why |\n|---|---|---|---|---|\n"
+    return [f"\n### {title}, with SASL_SSL\n\n", top, *lines] if lines else []
 
 
 def counts(rows: Mapping[str, Row], side: str) -> str:

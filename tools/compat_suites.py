@@ -20,6 +20,7 @@ from apache_kafka import ApacheKafka
 from compat_running import CACHE, ROOT, Results, SuiteFailed, execute, from_junit, must, unpack
 from moving_leaders import apache_moving, ottla_moving
 from ottla_process import TemporaryBroker
+from secured_brokers import SecuredBrokers
 from streams_jars import streams_jars
 from three_brokers import SELECTOR, ApacheCluster, TemporaryCluster
 
@@ -45,15 +46,18 @@ class Watched(Reached, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """`run(bootstrap, folder, only)` leaves its logs in the folder; `only` narrows it to some tests, if it is given."""
+    """`run(bootstrap, folder, only)` leaves its logs in the folder; `only` narrows it to some tests, if it is given.
+
+    A suite's clients take their login from the environment (reaching.py).
+    """
 
     name: str
     title: str
     prepare: Callable[[], None]
     run: Callable[[str, Path, Sequence[str]], Results]
     settings: Mapping[str, str]
-    ottla: Callable[[Mapping[str, str]], AbstractContextManager[Watched]] = TemporaryBroker
-    kafka: Callable[[dict[str, str]], AbstractContextManager[Reached]] = ApacheKafka
+    ottla: Callable[[Mapping[str, str], SecuredBrokers | None], AbstractContextManager[Watched]] = TemporaryBroker
+    kafka: Callable[[Mapping[str, str], SecuredBrokers | None], AbstractContextManager[Reached]] = ApacheKafka
 
 
 # Clients: this project's own tests of other people's clients.
@@ -157,7 +161,9 @@ def prepare_kafka_python() -> None:
 def run_kafka_python(bootstrap: str, folder: Path, only: Sequence[str]) -> Results:
     report = folder / "kafka-python.xml"
     environment = {"KAFKA_URI": f"kafka://{bootstrap}", "KAFKA_VERSION": "4.3.0", "KAFKA_ROOT": str(KAFKA_PYTHON_HOME)}
+    environment["PYTHONPATH"] = str(ROOT / "tests" / "compat")
     command = [sys.executable, "-m", "pytest", "-q", "--rootdir", str(KAFKA_PYTHON_HOME), "-p", "no:cacheprovider"]
+    command += ["-p", "kafka_python_login"]
     command += ["--timeout", "120", f"--junitxml={report}", "test/integration", "-o", "addopts="]
     command += ["--ignore", "test/integration/test_ssl_integration.py"]  # starts brokers of its own
     command += ["-k", " or ".join(name.partition("::")[2].partition("[")[0] for name in only)] if only else []

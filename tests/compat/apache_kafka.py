@@ -12,11 +12,17 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from secured_brokers import SecuredBrokers
 from tests.java_tools import QUICK
 from tests.ports import free_port
+
+from ottla.cli.secure_texts import LISTENER
+from ottla.client.blocking.admin import Admin
+from ottla.client.errors import ClientError
+from ottla.kernel.errors import ApiError
 
 ROOT = Path(__file__).resolve().parents[2]
 NODE_ID = 1
@@ -61,16 +67,23 @@ class KafkaFailed(Exception):
 class ApacheKafka:
     """One Apache Kafka node, broker and controller at once, on a free port of 127.0.0.1.
 
-    Use as a context manager, or call `start` and `stop`. `settings` are lines of server.properties.
+    Use as a context manager, or call `start` and `stop`. `settings` are lines of server.properties. With `secured` it
+    listens with SASL_SSL.
     """
 
     def __init__(
-        self, settings: dict[str, str] | None = None, *, heap: str = "512m", folder: Path | None = None
+        self,
+        settings: Mapping[str, str] | None = None,
+        secured: SecuredBrokers | None = None,
+        *,
+        heap: str = "512m",
+        folder: Path | None = None,
     ) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.port = free_port()
         self.heap = heap
         self.settings = settings or {}
+        self.secured = secured
         self.output = self.folder / "server.log"
         self._server: subprocess.Popen[bytes] | None = None
 
@@ -82,6 +95,11 @@ class ApacheKafka:
     def data(self) -> Path:
         """The log directory."""
         return self.folder / "data"
+
+    @property
+    def listener(self) -> str:
+        """The listener for clients, as `listeners` has it."""
+        return f"{'PLAINTEXT' if self.secured is None else LISTENER}://{self.bootstrap}"
 
     def __enter__(self) -> ApacheKafka:
         return self.start()
@@ -143,8 +161,8 @@ class ApacheKafka:
         return {
             "process.roles": "broker,controller",
             "node.id": str(NODE_ID),
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"{self.listener},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": self.listener,
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller}",
             "log.dirs": str(self.data),
@@ -155,6 +173,7 @@ class ApacheKafka:
             "share.coordinator.state.topic.min.isr": "1",
             "offsets.topic.num.partitions": "5",
             "group.initial.rebalance.delay.ms": "0",
+            **({} if self.secured is None else self.secured.options_of_apache()),
             **self.settings,
         }
 
@@ -168,6 +187,7 @@ class ApacheKafka:
                 "MkU3OEVBNTcwNTJENDM2Qg",
                 "-c",
                 properties,
+                *([] if self.secured is None else self.secured.users_of_apache()),
             ],
             capture_output=True,
             text=True,
@@ -184,6 +204,8 @@ class ApacheKafka:
 
     def _ready(self) -> bool:
         """True if a Metadata request is answered and the answer names a broker."""
+        if self.secured is not None:
+            return self._serves_the_administrator(self.secured)
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
                 body = struct.pack(">hhih5si", 3, 1, 1, 5, b"ready", 0)
@@ -192,6 +214,15 @@ class ApacheKafka:
                 answer = _exactly(connection, struct.unpack(">i", head)[0])
                 return bool(struct.unpack_from(">i", answer, 4)[0] > 0)
         except (OSError, struct.error):
+            return False
+
+    def _serves_the_administrator(self, secured: SecuredBrokers) -> bool:
+        """True if the administrator's login is taken and the cluster's description names a broker."""
+        quick = {"bootstrap_timeout_ms": 1000, "api_timeout_ms": 5000}
+        try:
+            with Admin(self.bootstrap, security=secured.security, **quick) as admin:
+                return bool(admin.describe_cluster().brokers)
+        except (ClientError, ApiError):
             return False
 
     def _last_words(self) -> str:

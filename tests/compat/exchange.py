@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import confluent_kafka
+import reaching
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EPOCH_MS = 1_700_000_000_000
@@ -36,7 +37,7 @@ def by_librdkafka(bootstrap: str, topic: str) -> list[bytes]:
     """The values of all committed records of a topic's only partition."""
     consumer = confluent_kafka.Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **reaching.librdkafka(bootstrap),
             "group.id": "nobody",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
+import reaching
 
 from ottla.client.blocking.admin import Admin
 
@@ -60,5 +61,5 @@ def go_on_through(
 
 def coordinator(bootstrap: str, group: str) -> int:
     """The broker that the cluster names as the group's coordinator."""
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, security=reaching.java()) as admin:
         return admin.cluster.run(admin.cluster.plan.coordinator(group)).id

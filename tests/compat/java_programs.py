@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+import reaching
 from apache_kafka import jars_folder
 from tests import java_tools
 from tests.java_tools import QUICK
@@ -15,8 +16,14 @@ HERE = Path(__file__).parent
 
 
 def java(main: str, *arguments: str, feed: str = "") -> str:
-    """Run one of Kafka's tools; return its stdout."""
-    return java_tools.java(jars_folder(), main, *arguments, feed=feed)
+    """Run one of Kafka's tools with the login of the brokers under test, if they ask for one; return its stdout."""
+    return java_tools.java(jars_folder(), main, *reaching.java_tool(arguments), feed=feed)
+
+
+def properties_text(options: Mapping[str, object]) -> str:
+    """The text of a properties file."""
+    lines = [(name, str(value).replace("\n", "\\n")) for name, value in options.items()]
+    return "".join(f"{name}={value}\n" for name, value in lines)
 
 
 class JavaProgram:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping
 from types import TracebackType
 
+from secured_brokers import SecuredBrokers
 from three_brokers import NUMBERS, ApacheCluster, TemporaryCluster
 
 from ottla.client.admin.replicas import Election
@@ -75,7 +76,7 @@ class MovingLeaders:
         return f"{self.elected} leaders elected, {self.restarts} brokers restarted, {self.kills} killed"
 
     def _move(self) -> None:
-        with Admin(self.bootstrap) as admin:
+        with Admin(self.bootstrap, security=self._cluster.security) as admin:
             while not self._over.wait(_MOVE_EVERY_S):
                 self.turns += 1
                 try:
@@ -118,10 +119,10 @@ def move_leaders(admin: Admin, turn: int) -> int:
     return sum(error is None for error in elected.values())
 
 
-def ottla_moving(settings: Mapping[str, str]) -> MovingLeaders:
-    return MovingLeaders(TemporaryCluster({**settings, **THREEFOLD}), NUMBERS)
+def ottla_moving(settings: Mapping[str, str], secured: SecuredBrokers | None = None) -> MovingLeaders:
+    return MovingLeaders(TemporaryCluster({**settings, **THREEFOLD}, secured), NUMBERS)
 
 
-def apache_moving(settings: Mapping[str, str]) -> MovingLeaders:
+def apache_moving(settings: Mapping[str, str], secured: SecuredBrokers | None = None) -> MovingLeaders:
     """Apache Kafka with moving leaders; its first node is the only controller, and is never stopped."""
-    return MovingLeaders(ApacheCluster({**settings, **THREEFOLD}), NUMBERS[1:])
+    return MovingLeaders(ApacheCluster({**settings, **THREEFOLD}, secured), NUMBERS[1:])

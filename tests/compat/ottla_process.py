@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from secured_brokers import SecuredBrokers
 from tests.server.processes import OttlaProcess, as_options
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "5"}
@@ -22,12 +23,13 @@ class EndedBadly(Exception):
 class TemporaryBroker(OttlaProcess):
     """A broker in a folder of its own that is removed in the end; `settings` are options in Kafka's names.
 
-    It does not see the environment's KAFKA_* variables, and must stop cleanly.
+    With `secured` it listens with SASL_SSL. It does not see the environment's KAFKA_* variables, and must stop cleanly.
     """
 
-    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, settings: Mapping[str, str] | None = None, secured: SecuredBrokers | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ottla-"))
-        super().__init__(self.folder / "data", *as_options({**SETTINGS, **(settings or {})}))
+        guarded = {} if secured is None else secured.options()
+        super().__init__(self.folder / "data", *as_options({**SETTINGS, **guarded, **(settings or {})}))
 
     @property
     def bootstrap(self) -> str:

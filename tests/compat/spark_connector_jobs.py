@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import reaching
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla.spark import session
@@ -24,7 +25,8 @@ class Connector:
 
     def __init__(self, spark: SparkSession, bootstrap: str, prefix: str, folder: Path) -> None:
         self.spark = spark
-        self.bootstrap = bootstrap
+        options = {"bootstrap.servers": bootstrap, **reaching.java()}
+        self.cluster = {f"kafka.{name}": value for name, value in options.items()}
         self.prefix = prefix
         self.folder = folder
 
@@ -63,19 +65,19 @@ class Connector:
         return self.spark.range(count).selectExpr("cast(id as string) key", "concat('value-', id) value", header)
 
     def write(self, rows: DataFrame, topic: str, connector: str = "kafka", **options: str) -> None:
-        writer = rows.write.format(connector).option("kafka.bootstrap.servers", self.bootstrap).option("topic", topic)
+        writer = rows.write.format(connector).options(**self.cluster).option("topic", topic)
         writer.options(**options).mode("append").save()
 
     def read(self, connector: str = "kafka", **options: str) -> DataFrame:
-        reader: Any = self.spark.read.format(connector).option("kafka.bootstrap.servers", self.bootstrap)
+        reader: Any = self.spark.read.format(connector).options(**self.cluster)
         return reader.options(**options).load()
 
     def stream(self, source: str, target: str) -> int:
         """Copy new rows in several micro-batches; return how many were read."""
-        stream = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
+        stream = self.spark.readStream.format("kafka").options(**self.cluster)
         frame = stream.options(subscribe=source, startingOffsets="earliest", maxOffsetsPerTrigger="5000").load()
         writer = frame.select("key", "value").writeStream.format("kafka").option("topic", target)
-        writer = writer.option("kafka.bootstrap.servers", self.bootstrap).trigger(availableNow=True)
+        writer = writer.options(**self.cluster).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self.folder / "checkpoint")).start()
         query.awaitTermination(120)
         return sum(progress["numInputRows"] for progress in query.recentProgress)

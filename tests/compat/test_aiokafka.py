@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+import reaching
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from exchange import BROKERS, CODECS, EPOCH_MS, values
@@ -17,7 +18,7 @@ def run(story: Coroutine[Any, Any, None]) -> None:
 
 
 async def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    admin = AIOKafkaAdminClient(**reaching.aiokafka(bootstrap))
     await admin.start()
     try:
         await admin.create_topics([NewTopic(topic, partitions, BROKERS)])
@@ -28,7 +29,7 @@ async def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
 async def produce(bootstrap: str, topic: str, payloads: list[bytes], codec: str = "none") -> list[int]:
     kind = None if codec == "none" else codec
     async with AIOKafkaProducer(
-        bootstrap_servers=bootstrap, compression_type=kind, enable_idempotence=True, linger_ms=5
+        **reaching.aiokafka(bootstrap), compression_type=kind, enable_idempotence=True, linger_ms=5
     ) as producer:
         sent = [
             await producer.send(topic, payload, partition=0, timestamp_ms=EPOCH_MS + number, headers=[("n", b"1")])
@@ -39,7 +40,7 @@ async def produce(bootstrap: str, topic: str, payloads: list[bytes], codec: str 
 
 def consumer_of(bootstrap: str, group: str | None, *topics: str) -> AIOKafkaConsumer:
     return AIOKafkaConsumer(
-        *topics, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
+        *topics, **reaching.aiokafka(bootstrap), group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
         session_timeout_ms=6000, heartbeat_interval_ms=500,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
@@ -12,7 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import reaching
 from apache_kafka import KafkaFailed
+from secured_brokers import SecuredBrokers
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
@@ -57,14 +60,14 @@ def test_a_suite_that_ran_nothing_fails(tmp_path: Path) -> None:
 
 
 @contextmanager
-def no_kafka(_: dict[str, str]) -> Iterator[SimpleNamespace]:
+def no_kafka(*_: object) -> Iterator[SimpleNamespace]:
     raise KafkaFailed("it did not start")
     yield
 
 
 def suite_on(run: object, kafka: object) -> Suite:
     broker = SimpleNamespace(bootstrap="nowhere", running=True)
-    return Suite("some", "Some suite", lambda: None, run, {}, lambda _: nullcontext(broker), kafka)
+    return Suite("some", "Some suite", lambda: None, run, {}, lambda *_: nullcontext(broker), kafka)
 
 
 def test_what_ottla_did_is_kept_where_apache_kafka_gives_no_result(tmp_path: Path) -> None:
@@ -72,7 +75,7 @@ def test_what_ottla_did_is_kept_where_apache_kafka_gives_no_result(tmp_path: Pat
     assert (outcome.ottla, outcome.kafka, outcome.without_kafka) == ({"a": PASSED}, {}, "it did not start")
     answers = iter([{"a": PASSED}, {}])
     broker = SimpleNamespace(bootstrap="nowhere")
-    suite = suite_on(lambda *_: next(answers), lambda _: nullcontext(broker))
+    suite = suite_on(lambda *_: next(answers), lambda *_: nullcontext(broker))
     assert "nothing ran" in compat.run(suite, tmp_path, [], with_kafka=True).without_kafka
 
 
@@ -81,7 +84,7 @@ def test_a_missing_result_of_apache_kafka_is_a_fault_and_the_next_suite_runs(
 ) -> None:
     suites = [suite_on(lambda *_: {"a": PASSED}, no_kafka) for _ in range(2)]
     monkeypatch.setattr(compat, "SUITES", suites)
-    monkeypatch.setattr(compat, "expectation", lambda _: {"a": {"ottla": "passed"}})
+    monkeypatch.setattr(compat, "expectation", lambda *_, **__: {"a": {"ottla": "passed"}})
     assert compat.main(["--only", "a", "--keep", str(tmp_path)]) == 1
     assert capsys.readouterr().err == "FAULT some: no result on Apache Kafka: it did not start\n" * 2
 
@@ -191,6 +194,62 @@ def test_the_page_shows_a_run_with_its_day_commit_and_settings_and_leaves_empty_
     assert "| Suite two |  |  |  |  |  |" in lines
     assert "| `t::b` | failed | passed | a reason |" in lines
     assert "Not run." in lines[lines.index("## Suite two") + 2]
+
+
+def test_with_sasl_ssl_only_what_is_expected_otherwise_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compat, "EXPECTED", tmp_path)
+    (tmp_path / "some.json").write_text(
+        '{"a": {"ottla": "passed", "kafka": "passed"}, "b": {"ottla": "passed", "kafka": "passed"}}'
+    )
+    no_login = Result("skipped", "takes no login")
+    outcome = seen({"a": PASSED, "b": no_login}, {"a": PASSED, "b": no_login})
+    assert "expected passed" in compat.compare(outcome, compat.expectation(SUITE, secure=True), whole=True)[0]
+    compat.accept(outcome, secure=True)
+    assert json.loads((tmp_path / "secure" / "some.json").read_text()) == {
+        "b": {"ottla": "skipped", "kafka": "skipped", "why": "takes no login"}
+    }
+    assert compat.compare(outcome, compat.expectation(SUITE, secure=True), whole=True) == []
+    assert "expected passed" in compat.compare(outcome, compat.expectation(SUITE), whole=True)[0]
+
+
+def test_the_page_shows_beside_a_run_with_sasl_ssl_what_ended_otherwise_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suites = [Suite(name, f"Suite {name}", lambda: None, lambda *_: {}, {}) for name in ("one", "two")]
+    monkeypatch.setattr(compat_suites, "SUITES", suites)
+    results, page = tmp_path / "results", tmp_path / "page.md"
+    plain = compat.Outcome(suites[0], {"t::a": PASSED, "t::b": FAILED}, {}, 1.0)
+    guarded = compat.Outcome(suites[0], {"t::a": Result("skipped", "no login"), "t::b": FAILED}, {}, 1.0)
+    compat_report.keep(results, suites[0], compat.rows(plain))
+    compat_report.keep(results / "secure", suites[0], compat.rows(guarded))
+    compat_report.write(results, tmp_path / "expected", page)
+    section = page.read_text().partition("## With SASL_SSL")[2]
+    assert "| Suite one | 1 failed, 1 skipped |" in section
+    assert "| `t::a` | skipped | passed |  | no login |" in section
+    assert "t::b" not in section and "Suite two, with" not in section
+
+
+def test_a_secured_run_gives_brokers_and_clients_the_same_authority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+
+    def broker(settings: object, secured: SecuredBrokers | None) -> nullcontext[SimpleNamespace]:
+        given.append(secured)
+        return nullcontext(SimpleNamespace(bootstrap="nowhere", running=True))
+
+    def run(*_: object) -> dict[str, Result]:
+        given.append(reaching.login())
+        return {"a": PASSED}
+
+    monkeypatch.setattr(compat, "SUITES", [Suite("some", "Some suite", lambda: None, run, {}, broker, broker)])
+    monkeypatch.setenv(reaching.GIVEN, "")  # what the run sets is taken back
+    compat.main(["--secure", "--only", "a", "--keep", str(tmp_path)])
+    secured, login, *_ = given
+    assert isinstance(secured, SecuredBrokers) and login == secured.login
+    assert given == [secured, login] * 2
 
 
 def test_a_run_of_code_that_was_not_committed_is_said_to_be_one(tmp_path: Path) -> None:

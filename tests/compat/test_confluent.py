@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import reaching
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
@@ -28,7 +29,7 @@ from exchange import BROKERS, CODECS, EPOCH_MS, until, values
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> AdminClient:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient(reaching.librdkafka(bootstrap))
     named = {key.replace("_", "."): value for key, value in config.items()}
     admin.create_topics([NewTopic(topic, partitions, BROKERS, config=named)])[topic].result(60)
     return admin
@@ -46,7 +47,7 @@ def produce(bootstrap: str, topic: str, payloads: list[bytes], **settings: Any) 
         reports.append(message)
 
     named = {key.replace("_", "."): value for key, value in settings.items()}
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5, **named})
+    producer = Producer({**reaching.librdkafka(bootstrap), "enable.idempotence": True, "linger.ms": 5, **named})
     for number, payload in enumerate(payloads):
         producer.produce(
             topic, payload, key=f"key-{number}", partition=partition, timestamp=EPOCH_MS + number,
@@ -61,7 +62,7 @@ def consumer_of(bootstrap: str, group: str, **settings: Any) -> Consumer:
     named = {key.replace("_", "."): value for key, value in settings.items()}
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **reaching.librdkafka(bootstrap),
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -137,7 +138,7 @@ def test_librdkafka_seeks_by_offset_and_by_time(bootstrap: str, name: str) -> No
 def test_a_batch_above_max_message_bytes_is_refused_by_name(bootstrap: str, name: str) -> None:
     create(bootstrap, name, max_message_bytes="2000")
     errors: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer(reaching.librdkafka(bootstrap))
     producer.produce(name, b"x" * 5000, on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(60) == 0
     assert errors[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
@@ -146,7 +147,7 @@ def test_a_batch_above_max_message_bytes_is_refused_by_name(bootstrap: str, name
 def test_a_record_without_key_is_refused_by_a_compacted_topic(bootstrap: str, name: str) -> None:
     create(bootstrap, name, cleanup_policy="compact")
     errors: list[KafkaError] = []
-    producer = Producer({"bootstrap.servers": bootstrap})
+    producer = Producer(reaching.librdkafka(bootstrap))
     producer.produce(name, b"no key", on_delivery=lambda error, _: errors.append(error))
     assert producer.flush(60) == 0
     assert errors[0].code() in (KafkaError.INVALID_RECORD, KafkaError.INVALID_MSG)

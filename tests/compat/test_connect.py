@@ -12,9 +12,10 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+import reaching
 from apache_kafka import jars_folder
 from exchange import BROKERS, by_librdkafka, until
-from java_programs import JavaProgram
+from java_programs import JavaProgram, properties_text
 from streams_jars import needs_streams_jars, streams_jars
 from tests.ports import free_port
 
@@ -53,8 +54,15 @@ class Worker:
                 f"{kind}.storage.partitions": 1,
             }
         del settings["config.storage.partitions"]  # always one
+        for whose in (
+            "",
+            "producer.",
+            "consumer.",
+            "admin.",
+        ):  # the clients of connectors do not have the worker's login
+            settings |= {f"{whose}{key}": value for key, value in reaching.java().items()}
         properties = folder / "worker.properties"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        properties.write_text(properties_text(settings))
         command = ["org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
         class_path = ":".join([f"{jars_folder()}/*", *map(str, streams_jars().glob("slf4j-simple-*.jar"))])
         self.program = JavaProgram(class_path, command, folder / "worker.log")
@@ -80,7 +88,7 @@ def worker(bootstrap: str, name: str, tmp_path: Path) -> Iterator[Worker]:
 def test_lines_of_a_file_arrive_once_through_kills_of_the_worker(
     bootstrap: str, name: str, worker: Worker, tmp_path: Path
 ) -> None:
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, security=reaching.java()) as admin:
         admin.create_topic(name, 1, BROKERS)
     file = tmp_path / "lines.txt"
     connector = {
@@ -112,7 +120,7 @@ def test_connectors_of_a_stopped_group_are_taken_over_by_ours_and_given_back(
     bootstrap: str, name: str, worker: Worker, tmp_path: Path
 ) -> None:
     """Configurations, target states and offsets are in topics of Kafka's formats: each worker goes on with them."""
-    with Admin(bootstrap) as admin:
+    with Admin(bootstrap, security=reaching.java()) as admin:
         admin.create_topic(name, 1, BROKERS)
     file, written, target = tmp_path / "lines.txt", [], Target(bootstrap, name)
     file.touch()
@@ -122,7 +130,7 @@ def test_connectors_of_a_stopped_group_are_taken_over_by_ours_and_given_back(
     }  # fmt: skip
     settings = WorkerSettings(
         bootstrap, f"{name}-ours", f"{name}-config", f"{name}-status", 1, f"{name}-offset", 1, exactly_once=True,
-        properties={f"{kind}.converter": STRING for kind in ("key", "value")},
+        properties={**{f"{kind}.converter": STRING for kind in ("key", "value")}, **reaching.java()},
     )  # fmt: skip
 
     def add(whose: str) -> None:
@@ -156,7 +164,7 @@ class Target:
     def __init__(self, bootstrap: str, topic: str) -> None:
         self._lines = 0
         self._consumer = confluent_kafka.Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "nobody", "isolation.level": "read_committed"}
+            {**reaching.librdkafka(bootstrap), "group.id": "nobody", "isolation.level": "read_committed"}
         )
         self._consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from franz_go import compiled, coordinator, go_on_through
 from moving_leaders import THREEFOLD
-from three_brokers import NUMBERS, OttlaCluster
+from three_brokers import NUMBERS, TemporaryCluster
 
 pytestmark = pytest.mark.compat
 
@@ -17,7 +17,7 @@ KILLS = 6
 def test_franz_gos_members_go_on_while_their_coordinator_is_killed(tmp_path: Path) -> None:
     """They read each value once, in the same epoch of the group, and keep their partitions."""
     franz = compiled(tmp_path / "franz")
-    with OttlaCluster({"offsets.topic.num.partitions": "5", **THREEFOLD}) as cluster:
+    with TemporaryCluster({"offsets.topic.num.partitions": "5", **THREEFOLD}) as cluster:
         bootstrap = ",".join(cluster.address(number) for number in NUMBERS)
         dead: list[int] = []
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import pytest
+import reaching
 from exchange import BROKERS, CODECS, EPOCH_MS, until, values
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 
 def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
-    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+    with KafkaAdminClient(**reaching.kafka_python(bootstrap)) as admin:
         admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": BROKERS}})
 
 
 def produce(bootstrap: str, topic: str, payloads: list[bytes], codec: str = "none", partition: int = 0) -> list[int]:
     """Produce the payloads; return the offsets that the broker gave them."""
     kind = None if codec == "none" else codec
-    with KafkaProducer(bootstrap_servers=bootstrap, compression_type=kind, linger_ms=5) as producer:
+    with KafkaProducer(**reaching.kafka_python(bootstrap), compression_type=kind, linger_ms=5) as producer:
         sent = [
             producer.send(
                 topic, payload, key=f"key-{number}".encode(), partition=partition, timestamp_ms=EPOCH_MS + number,
@@ -40,7 +41,7 @@ def take(consumer: KafkaConsumer, count: int) -> list:
 
 def consumer_of(bootstrap: str, group: str | None, **settings: object) -> KafkaConsumer:
     return KafkaConsumer(
-        bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
+        **reaching.kafka_python(bootstrap), group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
         session_timeout_ms=6000, heartbeat_interval_ms=500, **settings,
     )  # fmt: skip
 
@@ -111,7 +112,7 @@ def test_kafka_python_administers(bootstrap: str, name: str) -> None:
         consumer.subscribe([name])
         take(consumer, 10)
         consumer.commit()
-    with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
+    with KafkaAdminClient(**reaching.kafka_python(bootstrap)) as admin:
         assert name in admin.list_topics()
         assert any(name == each["group_id"] for each in admin.list_groups())
         found = admin.list_group_offsets([name])

@@ -7,13 +7,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import reaching
 from exchange import CODECS
 
 pytestmark = pytest.mark.compat
 
 
 def kcat(bootstrap: str, *arguments: str, feed: str = "") -> str:
-    command = ["kcat", "-q", "-b", bootstrap, *arguments]
+    command = ["kcat", "-q", *reaching.kcat(bootstrap), *arguments]
     done = subprocess.run(command, input=feed, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from apache_kafka import ApacheKafka
+from secured_brokers import SecuredBrokers
 from tests.ports import free_port
 from tests.server.cluster_processes import OttlaCluster, until
 from tests.server.processes import as_options
@@ -23,26 +24,29 @@ SETTINGS = {"offsets.topic.num.partitions": "2", "replica.lag.time.max.ms": "300
 class ApacheCluster:
     """Three nodes; the first is the controller too."""
 
-    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS, secured: SecuredBrokers | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="apache-cluster-"))
-        self.settings = settings
+        self.settings, self.secured = settings, secured
         controller = free_port()
         self.nodes = {number: self._node(number, controller) for number in NUMBERS}
 
     def _node(self, number: int, controller: int) -> ApacheKafka:
         folder = self.folder / str(number)
         folder.mkdir()
-        node = ApacheKafka(heap="256m", folder=folder)
-        own = f"PLAINTEXT://127.0.0.1:{node.port}"
+        node = ApacheKafka(secured=self.secured, heap="256m", folder=folder)
         node.settings = {
             "node.id": str(number),
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "process.roles": "broker,controller" if number == 1 else "broker",
-            "listeners": f"{own},CONTROLLER://127.0.0.1:{controller}" if number == 1 else own,
+            "listeners": f"{node.listener},CONTROLLER://127.0.0.1:{controller}" if number == 1 else node.listener,
             **self.settings,
             **rack(self.settings, number),
         }
         return node
+
+    @property
+    def security(self) -> dict[str, str]:
+        return security(self.secured)
 
     @property
     def bootstrap(self) -> str:
@@ -55,7 +59,7 @@ class ApacheCluster:
     def __enter__(self) -> ApacheCluster:
         for node in self.nodes.values():
             node.start()
-        wait_for_brokers(self.bootstrap, 3)
+        wait_for_brokers(self.bootstrap, 3, self.security)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,9 +80,11 @@ class ApacheCluster:
 class TemporaryCluster(OttlaCluster):
     """Three processes that share a store, in a folder of their own that is removed in the end."""
 
-    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS, secured: SecuredBrokers | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ottla-cluster-"))
-        super().__init__(self.folder, len(NUMBERS), *as_options(settings))
+        self.security = security(secured)
+        options = settings if secured is None else {**secured.options(), **settings}
+        super().__init__(self.folder, len(NUMBERS), *as_options(options))
         for number, broker in self.brokers.items():
             broker.options += as_options(rack(settings, number))
 
@@ -91,7 +97,7 @@ class TemporaryCluster(OttlaCluster):
 
     def __enter__(self) -> Self:
         super().__enter__()
-        wait_for_brokers(self.bootstrap, len(NUMBERS))
+        wait_for_brokers(self.bootstrap, len(NUMBERS), self.security)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -104,6 +110,11 @@ def rack(settings: Mapping[str, str], number: int) -> dict[str, str]:
     return {"broker.rack": f"RACK{number}"} if SELECTOR in settings else {}
 
 
-def wait_for_brokers(bootstrap: str, count: int) -> None:
-    with Admin(bootstrap) as admin:
+def security(secured: SecuredBrokers | None) -> dict[str, str]:
+    """The options of our clients beside the address."""
+    return {} if secured is None else secured.security
+
+
+def wait_for_brokers(bootstrap: str, count: int, security: Mapping[str, str] | None = None) -> None:
+    with Admin(bootstrap, security=security or {}) as admin:
         until(lambda: len(admin.describe_cluster().brokers) == count)

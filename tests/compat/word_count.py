@@ -13,9 +13,10 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
+import reaching
 from confluent_kafka.admin import AdminClient, NewTopic
 from exchange import BROKERS, until
-from java_programs import JavaProgram, compiled
+from java_programs import JavaProgram, compiled, properties_text
 from streams_jars import needs_streams_jars, streams_jars
 
 MARKS = [
@@ -39,10 +40,12 @@ class WordCount:
     def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
         self.bootstrap = bootstrap
         self.lines, self.counts = f"{name}-lines", f"{name}-counts"
-        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin = AdminClient(reaching.librdkafka(bootstrap))
         for future in admin.create_topics([NewTopic(each, 2, BROKERS) for each in (self.lines, self.counts)]).values():
             future.result(30)
-        command = ["WordCount", bootstrap, self.lines, self.counts, str(folder / "state")]
+        login = folder / "login.properties"
+        login.write_text(properties_text(reaching.java()))
+        command = ["WordCount", bootstrap, self.lines, self.counts, str(folder / "state"), str(login)]
         self.program = JavaProgram(compiled("WordCount.java", streams_jars(), folder), command, folder / "streams.log")
 
     def dies(self) -> None:
@@ -53,7 +56,7 @@ class WordCount:
         """Feed it piece by piece; each kill comes while the last piece is still being counted."""
         chance = random.Random(431)
         said: Counter[str] = Counter()
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        producer = confluent_kafka.Producer({**reaching.librdkafka(self.bootstrap), "enable.idempotence": True})
         seen = Seen(self.bootstrap, self.counts)
         with self.program:
             for number in range(PIECES):
@@ -86,7 +89,7 @@ class Seen:
         self._places = [confluent_kafka.TopicPartition(topic, number, 0) for number in (0, 1)]
         self._consumer = confluent_kafka.Consumer(
             {
-                "bootstrap.servers": bootstrap, "group.id": "nobody", "isolation.level": "read_committed",
+                **reaching.librdkafka(bootstrap), "group.id": "nobody", "isolation.level": "read_committed",
                 "enable.auto.commit": False,
             }
         )  # fmt: skip

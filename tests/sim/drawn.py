@@ -1,16 +1,18 @@
 """Plans of old seeds as they were drawn before worlds had members of the consumer protocol or of
-transforming groups, contested groups, clinging clients and turns."""
+transforming groups, contested groups, clinging clients, turns, guests and quotas."""
 
 from __future__ import annotations
 
-from ottla.sim.plan import Plan
+from ottla.sim.plan import GUARDED, Plan
 
-_ITS_OPTIONS = "group.consumer."
+_ITS_OPTIONS = ("group.consumer.", "authorizer.class.name", "super.users")
 
 
 def without_what_came_last(plan: Plan) -> Plan:
     """The same world with classic groups of no transactions only, without clients of late leaders, without turns."""
     texts = tuple((name, text) for name, text in plan.broker_texts if not name.startswith(_ITS_OPTIONS))
+    topics = tuple(topic for topic in plan.topics if topic.name != GUARDED)
+    plan = plan._replace(guests=False, limits_clients=False, topics=topics)
     plan = plan._replace(groups=1, shared_members=2, assigned_members=0, broker_texts=texts)
     if plan.transactions is not None:
         plan = plan._replace(transactions=plan.transactions._replace(members=0, contests=False, late_markers=False))

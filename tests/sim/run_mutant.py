@@ -6,7 +6,7 @@ from random import Random
 
 from tests.sim.drawn import without_what_came_last
 
-from ottla.sim.plan import CLASSIC, CONSUMER, Plan, draw_transactions, draw_with_options, with_members
+from ottla.sim.plan import CLASSIC, CONSUMER, Plan, draw_transactions, draw_with_options, with_guests, with_members
 from ottla.sim.world import World
 
 
@@ -130,7 +130,15 @@ def _late_markers(plan: Plan) -> Plan:
     return plan._replace(transactions=plan.transactions._replace(late_markers=True))
 
 
+def _guests(plan: Plan) -> Plan:
+    """Guests of one topic, to which few others write."""
+    plan = with_guests(Random(f"guests-{plan.seed}"), plan._replace(topics=(), groups=0, busy_ms=9000))
+    plan = plan._replace(idempotent_producers=1, plain_producers=1, readers=1, pause_us=(20_000, 120_000))
+    return plan._replace(sync_us=(200, 4000), value_bytes=(8, 30))
+
+
 CIRCUMSTANCES = {
+    "guests": _guests,
     "few writes": _few_writes,
     "one log": _one_log,
     "leaders moved": _leaders_move,

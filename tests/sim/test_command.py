@@ -12,12 +12,14 @@ from ottla.sim import command as sim_command
 from ottla.sim.administrator import ACTS
 from ottla.sim.assigned_group import ASSIGNED_ACTS
 from ottla.sim.checkers.history import Anomaly
+from ottla.sim.guests import GUEST_ACTS
+from ottla.sim.limiting import LIMITED
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS
 from ottla.sim.transaction_producers import COMMITTED
 from ottla.sim.transactions import ALL_ACTS
-from ottla.sim.world import Note, Result, World
+from ottla.sim.world import THROTTLED, Note, Result, World
 
-_ACTS = (*ACTS, *ALL_ACTS, *ASSIGNED_ACTS)
+_ACTS = (*ACTS, *ALL_ACTS, *ASSIGNED_ACTS, *GUEST_ACTS, LIMITED, THROTTLED)
 
 
 def a_result(seed: int, anomalies: list[Anomaly], **changes: object) -> Result:
@@ -79,7 +81,7 @@ def test_a_campaign_in_which_a_fault_never_struck_says_nothing_and_ends_with_1(
     assert "failed sync" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("act", [COMMITTED, *ASSIGNED_ACTS])
+@pytest.mark.parametrize("act", [COMMITTED, *ASSIGNED_ACTS, *GUEST_ACTS, LIMITED, THROTTLED])
 def test_so_does_one_in_which_an_act_never_happened(
     act: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

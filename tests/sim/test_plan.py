@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.config.broker import BrokerConfig
-from ottla.sim.plan import CUT_COORDINATION, PARTITION, draw_plan, draw_with_options
+from ottla.sim.plan import CUT_COORDINATION, GUARDED, PARTITION, draw_plan, draw_with_options
 
 SEEDS = range(200)
 
@@ -20,6 +20,8 @@ def test_a_share_of_clusters_leaves_every_option_at_its_default():
         "group.consumer.min.heartbeat.interval.ms",
         "group.consumer.heartbeat.interval.ms",
         "transaction.state.log.num.partitions",
+        "authorizer.class.name",
+        "super.users",
     }
     as_they_come = [plan for seed in SEEDS if (plan := draw_plan(seed, 3)) != draw_with_options(seed, 3)]
     assert 20 <= len(as_they_come) <= 80
@@ -79,3 +81,15 @@ def test_leaders_out_of_reach_are_replaced_and_put_back_only_where_leaders_move_
     assert 15 <= sum(plan.turns for plan in drawn) <= 60
     assert all(plan.moves_leaders and PARTITION in plan.faults for plan in drawn if plan.turns)
     assert not any(draw_plan(seed).turns for seed in SEEDS)
+
+
+def test_a_share_of_worlds_has_guests_and_an_authorizer_and_the_others_are_as_before():
+    drawn = [draw_plan(seed, 3) for seed in SEEDS]
+    with_guests = [plan for plan in drawn if plan.guests]
+    assert 18 <= len(with_guests) <= 50
+    for plan in drawn:
+        assert ("authorizer.class.name" in dict(plan.broker_texts)) == plan.guests
+        assert any(topic.name == GUARDED for topic in plan.topics) == plan.guests
+    assert 18 <= sum(plan.limits_clients for plan in drawn) <= 50
+    assert 30 <= sum(plan.guests or plan.limits_clients for plan in drawn) <= 70
+    assert any(draw_plan(seed).guests for seed in SEEDS) and any(draw_plan(seed).limits_clients for seed in SEEDS)

@@ -15,10 +15,12 @@ import click
 
 from ottla.sim.administrator import ACTS, DIRECTORY_ALTERED, REQUIRED_EDITED
 from ottla.sim.assigned_group import ASSIGNED_ACTS
+from ottla.sim.guests import GUEST_ACTS
 from ottla.sim.late_markers import DELAYED
+from ottla.sim.limiting import LIMITED
 from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, REPLICAS, draw_plan
 from ottla.sim.transactions import EXPECTED_ACTS
-from ottla.sim.world import Note, Result, run_seed
+from ottla.sim.world import THROTTLED, Note, Result, run_seed
 
 _CAMPAIGN_SEEDS = 40
 _RECORDS_A_SEED = 300
@@ -125,7 +127,7 @@ def _too_little(results: list[Result], brokers: int) -> str:
     missing = [kind for kind in kinds if not any(result.faults[kind] for result in results)]
     missing += [act for act in _acts(brokers) if not any(result.acts[act] for result in results)]
     of_several = (DELAYED,) if brokers > 1 else ()
-    expected = (*EXPECTED_ACTS, *ASSIGNED_ACTS, *of_several)
+    expected = (*EXPECTED_ACTS, *ASSIGNED_ACTS, *GUEST_ACTS, LIMITED, THROTTLED, *of_several)
     missing += [act for act in expected if not any(result.acts[act] for result in results)]
     if sum(result.acknowledged for result in results) < len(results) * _RECORDS_A_SEED:
         missing.append("acknowledged records")

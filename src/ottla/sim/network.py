@@ -12,6 +12,7 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
+from ottla.access.names import ANONYMOUS
 from ottla.kernel.seams import Clock, FileSlice
 from ottla.sim.loop import SimLoop
 from ottla.wire.connection import Part, ServerConnection, release
@@ -96,10 +97,15 @@ class Network:
             again_us *= 2
         return way_us
 
-    def connect(self, server: Server, client: ClientEnd, name: str, *, host: str = CLIENTS) -> Wire:
-        """Open a connection from a program on `host`."""
+    def connect(
+        self, server: Server, client: ClientEnd, name: str, *, host: str = CLIENTS, principal: str = ANONYMOUS
+    ) -> Wire:
+        """Open a connection from a program on `host`, which the server takes for the principal's."""
         self.opened += 1
-        return Wire(self, server, client, f"{name}-{self.opened}", (host, server.address[0]))
+        wire = Wire(self, server, client, f"{name}-{self.opened}", (host, server.address[0]))
+        assert wire.server is not None
+        wire.server.connection.principal = principal
+        return wire
 
     def block(self, sender: str, receiver: str) -> None:
         """Drop packets from one host to another from now on; the other direction is not affected."""

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ottla.access.names import ANONYMOUS
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
 from ottla.client.errors import ProtocolViolation
 from ottla.kernel.ids import BrokerId
@@ -48,7 +49,7 @@ class _Dialogue:
         self.gone = False
         serving = machine.serving
         assert serving is not None
-        self.wire: Wire = network.connect(serving, self, peer.name)
+        self.wire: Wire = network.connect(serving, self, peer.name, principal=peer.principal)
 
     def on_bytes(self, piece: bytes) -> None:
         inbox = self.link.inbox
@@ -98,9 +99,11 @@ class Peer:
         machine: Machine,
         timeout_ms: int,
         hold: Hold,
+        principal: str = ANONYMOUS,
     ) -> None:
         """`hold` gets the anomalies of the answers."""
         self.name = name
+        self.principal = principal
         self.hold = hold
         self._timeout_ms = timeout_ms
         self.loop = loop
@@ -201,10 +204,13 @@ class Peers:
         machines: Mapping[BrokerId, Machine],
         timeout_ms: int,
         hold: Hold,
+        principal: str = ANONYMOUS,
     ) -> None:
         many = len(machines) > 1
         self.by_broker = {
-            broker: Peer(f"{name}>{broker}" if many else name, loop, network, machines[broker], timeout_ms, hold)
+            broker: Peer(
+                f"{name}>{broker}" if many else name, loop, network, machines[broker], timeout_ms, hold, principal
+            )
             for broker in sorted(machines)
         }
         self._all = list(self.by_broker.values())

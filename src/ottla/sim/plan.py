@@ -8,6 +8,9 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
+from ottla.access.names import ANONYMOUS
+from ottla.config.broker_checks import STANDARD_AUTHORIZER
+
 CUT_COORDINATION = "cut coordination"
 PARTITION = "partition"
 FAULTS = (
@@ -85,8 +88,14 @@ _ONLY_ASSIGNED_SHARE = 0.3
 _KILLED_JOINING_SHARE = 0.4
 CLASSIC, CONSUMER = "classic", "consumer"
 """Protocols of groups."""
+GUARDED = "guarded"
+"""The topic of guests, if there are any."""
 REPLICAS = 3
 """The replicas of a partition, if there are enough brokers."""
+_ACCESS_SHARE = 0.25
+"""The share of worlds with guests, with quotas, or with both."""
+_AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": ANONYMOUS}
+"""Options of brokers that limit guests, and nobody else."""
 _AS_IT_COMES_SHARE = 0.2
 _SAID_ALWAYS = (
     "min.insync.replicas",
@@ -99,6 +108,7 @@ _SAID_ALWAYS = (
     "group.consumer.min.heartbeat.interval.ms",
     "group.consumer.heartbeat.interval.ms",
     "transaction.state.log.num.partitions",
+    *_AUTHORIZED,
 )
 _READ_BY_JUDGES = {"broker.session.timeout.ms": "6000", "replica.lag.time.max.ms": "30000"}
 """The values of a world with default options."""
@@ -205,6 +215,10 @@ class Plan(NamedTuple):
     """The members of the one classic group that they share, if clients contend."""
     assigned_members: int = 0
     """The members of one group of the consumer protocol (KIP-848)."""
+    guests: bool = False
+    """True if users are granted the use of one topic, and lose it again."""
+    limits_clients: bool = False
+    """True if an operator changes quotas of clients."""
 
 
 def draw_plan(seed: int, brokers: int = 1) -> Plan:
@@ -239,7 +253,25 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
     plan = _draw_assigned(Random(f"assigned-{seed}"), plan)
     plan = _draw_members(Random(f"members-{seed}"), plan)
     plan = _draw_contested(Random(f"contested-{seed}"), plan)
-    return _draw_late_markers(Random(f"late-markers-{seed}"), plan)
+    plan = _draw_late_markers(Random(f"late-markers-{seed}"), plan)
+    return _draw_access(Random(f"access-{seed}"), plan)
+
+
+def _draw_access(random: Random, plan: Plan) -> Plan:
+    """The same world with guests, with quotas, or with both, in a share of all worlds."""
+    if random.random() >= _ACCESS_SHARE:
+        return plan
+    guests, limits = random.choice(((True, False), (False, True), (True, True)))
+    plan = plan._replace(limits_clients=limits)
+    return with_guests(random, plan) if guests else plan
+
+
+def with_guests(random: Random, plan: Plan) -> Plan:
+    """The same world with a topic for guests, and an authorizer."""
+    configs = (("internal.segment.bytes", str(random.choice((1300, 4000, 20_000)))),)
+    guarded = TopicPlan(GUARDED, random.randint(1, 2), configs)
+    texts = dict(plan.broker_texts) | _AUTHORIZED
+    return plan._replace(guests=True, topics=(*plan.topics, guarded), broker_texts=tuple(sorted(texts.items())))
 
 
 def _consumer_texts(random: Random) -> dict[str, str]:

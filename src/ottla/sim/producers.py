@@ -6,6 +6,7 @@ from collections import deque
 from random import Random
 from typing import Any
 
+from ottla.access.names import ANONYMOUS
 from ottla.kernel.errors import ErrorCode
 from ottla.messages.init_producer_id import InitProducerIdRequest
 from ottla.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -54,11 +55,11 @@ class _Lane:
 
 
 class Producer:
-    def __init__(self, name: str, workload: Setting) -> None:
+    def __init__(self, name: str, workload: Setting, principal: str = ANONYMOUS) -> None:
         self.name = name
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
-        self.peer = workload.peer(name, workload.plan.client_timeout_ms)
+        self.peer = workload.peer(name, workload.plan.client_timeout_ms, principal=principal)
         self._numbers = 0
         self._values = 0
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
+from ottla.access.names import ANONYMOUS
 from ottla.client.consume.fetch_session import FetchSession, SessionRequest, WantedPartition
 from ottla.kernel.errors import ErrorCode
 from ottla.kernel.ids import BrokerId, TopicPartition
@@ -78,10 +79,13 @@ def fetch_request(asked: SessionRequest, *, max_wait_ms: int, max_bytes: int) ->
 class Reader:
     """Follows all topics in fetch sessions; now and then it starts again from the beginning."""
 
-    def __init__(self, name: str, workload: Setting) -> None:
+    waits_ms = (0, 100, 500)
+    """The times, one of which a fetch waits for records."""
+
+    def __init__(self, name: str, workload: Setting, principal: str = ANONYMOUS) -> None:
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
-        self.peer = workload.peer(name)
+        self.peer = workload.peer(name, principal=principal)
         self._base_name = name
         self._lives = 0
         self._begin_afresh()
@@ -101,15 +105,19 @@ class Reader:
         while not self.workload.ending:
             if self.random.random() < _AFRESH_SHARE:
                 self._begin_afresh()
-            await self._poll()
+            await self.poll()
             if self.random.random() < 0.3:
                 await self.peer.sleep_us(self.random.randint(*self.workload.plan.pause_us))
         self.peer.close()
 
-    async def _poll(self) -> None:
-        topics = {
+    def _followed(self) -> dict[str, KnownTopic]:
+        """The topics to read, by name."""
+        return {
             topic.plan.name: topic for topic in self.workload.topics() if topic.plan.stable or self._version > _BY_NAME
         }
+
+    async def poll(self) -> None:
+        topics = self._followed()
         broker, wanted = await self._choose(topics)
         peer, session = self.peer.by_broker[broker], self._sessions[broker]
         asked = session.next(wanted)
@@ -119,7 +127,7 @@ class Reader:
             await self.peer.sleep_us(20_000)
             return
         life = self.workload.life_of(broker)
-        request = fetch_request(asked, max_wait_ms=self.random.choice((0, 100, 500)), max_bytes=1 << 20)
+        request = fetch_request(asked, max_wait_ms=self.random.choice(self.waits_ms), max_bytes=1 << 20)
         response = await peer.send(request, most=self._version)
         if response is None:
             session.failed()

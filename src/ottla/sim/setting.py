@@ -9,6 +9,7 @@ from collections.abc import Coroutine, Sequence
 from random import Random
 from typing import Any, NamedTuple, Protocol
 
+from ottla.access.names import ANONYMOUS
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Event, History, LogKey
 from ottla.sim.loop import SimLoop
@@ -44,7 +45,7 @@ class Setting(Protocol):
     ending: bool
     """True once clients are to finish."""
 
-    def peer(self, name: str, timeout_ms: int = PATIENT_MS) -> Peers: ...
+    def peer(self, name: str, timeout_ms: int = PATIENT_MS, *, principal: str = ANONYMOUS) -> Peers: ...
 
     def topics(self) -> list[KnownTopic]: ...
 
@@ -71,6 +72,16 @@ class Course(Setting, Protocol):
     """Conditions that the end of a run still waits for."""
 
     def spawn(self, name: str, story: Coroutine[Any, None, None]) -> None: ...
+
+
+class Guarded(Course, Protocol):
+    """The part of the workload that changes the rights and the quotas of clients."""
+
+    def head(self) -> int:
+        """The version of the metadata log."""
+
+    def all_know(self, version: int) -> bool:
+        """True if every broker has applied the metadata log so far."""
 
 
 class Ledgers(Protocol):

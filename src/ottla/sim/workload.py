@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any
 
+from ottla.access.names import ANONYMOUS
 from ottla.kernel.ids import BrokerId, TopicId
 from ottla.kernel.story import run_story
 from ottla.messages.metadata import MetadataRequest
@@ -19,8 +20,10 @@ from ottla.sim.checkers.state_log import open_transactions
 from ottla.sim.clinging import ClingingClient
 from ottla.sim.epoch_raiser import EpochRaiser
 from ottla.sim.group_member import GroupMember
+from ottla.sim.guests import Guests
 from ottla.sim.late_markers import DELAYED, LateMarkers
 from ottla.sim.latest_asker import LatestAsker
+from ottla.sim.limiting import LimitingOperator
 from ottla.sim.peer import PATIENT_MS, Peers
 from ottla.sim.plan import PARTITION, STALLED, Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
@@ -55,13 +58,21 @@ class Workload:
         """Producers that logs must still know when they send again."""
         self.administrator = Administrator(self)
         self.assigned = AssignedGroup(self, self.plan.assigned_members)
+        self.guests = Guests(self)
+        self.limits = LimitingOperator(self)
         self.transactions = None if self.plan.transactions is None else Transactions(self, self.plan.transactions)
 
     # for the clients
 
-    def peer(self, name: str, timeout_ms: int = PATIENT_MS) -> Peers:
+    def peer(self, name: str, timeout_ms: int = PATIENT_MS, *, principal: str = ANONYMOUS) -> Peers:
         world = self.world
-        return Peers(name, self.loop, world.network, world.machines, timeout_ms, world.hold)
+        return Peers(name, self.loop, world.network, world.machines, timeout_ms, world.hold, principal)
+
+    def head(self) -> int:
+        return self.world.store.head
+
+    def all_know(self, version: int) -> bool:
+        return self.world.all_know(version)
 
     def topics(self) -> list[KnownTopic]:
         return [self._topics[name] for name in sorted(self._topics)]
@@ -151,6 +162,10 @@ class Workload:
             self.spawn("clinging client", ClingingClient("c", self).run())
         if plan.turns:
             self.spawn("turning operator", TurningOperator(self, self.administrator, self._set_apart).run())
+        if plan.guests:
+            self.spawn("doorkeeper", self.guests.run())
+        if plan.limits_clients:
+            self.spawn("limiting operator", self.limits.run())
         if self.transactions is not None:
             self.transactions.start()
             if self.transactions.plan.late_markers:

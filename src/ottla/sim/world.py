@@ -29,6 +29,7 @@ from ottla.sim.plan import Plan, draw_plan, keeps_up_ms
 from ottla.sim.transactions import ALL_ACTS
 from ottla.sim.workload import Workload
 
+THROTTLED = "request throttled"
 _MOST_TURNS = 2_000_000
 _MOST_UNTRUE = 20
 _SCRUBBED_HOURS = "0.0005"
@@ -48,7 +49,7 @@ class Result(NamedTuple):
     """The number of acknowledged records."""
     faults: dict[str, int]
     acts: dict[str, int]
-    """Acts of the administrator, of transactional producers and of members of the consumer protocol."""
+    """Acts of administrators, of transactional producers, of members of the consumer protocol and of guests."""
     elections: int
     """Elections of leaders after the first."""
     recoveries_cut: int
@@ -142,13 +143,25 @@ class World:
             trace_hash=self.loop.trace_hash,
             acknowledged=self._acknowledged(),
             faults=self.faults.counts,
-            acts=self.workload.administrator.done | self._transaction_acts() | self.workload.assigned.done,
+            acts=self._acts(),
             elections=self.invariants.elections,
             recoveries_cut=self.faults.recoveries_cut,
             starts=sum(len(one.past) + (one.current is not None) for one in self.machines.values()),
             turns=self.loop.turns,
             virtual_ms=self.loop.mono_ms(),
         )
+
+    def _acts(self) -> dict[str, int]:
+        workload = self.workload
+        done = workload.administrator.done | self._transaction_acts() | workload.assigned.done
+        return done | workload.guests.done | workload.limits.done | {THROTTLED: self._throttled()}
+
+    def _throttled(self) -> int:
+        """The number of requests whose clients were over a quota."""
+        runs = [
+            run for machine in self.machines.values() for run in (*machine.past, machine.current) if run is not None
+        ]
+        return sum(each.requests for run in runs for each in run.node.services.quotas.throttled.values())
 
     def _transaction_acts(self) -> dict[str, int]:
         transactions = self.workload.transactions

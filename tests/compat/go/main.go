@@ -5,6 +5,9 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,6 +22,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
 const (
@@ -146,9 +150,26 @@ func failovers(plain *kgo.Client) {
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
-	made, err := kgo.NewClient(append(options, kgo.SeedBrokers(bootstrap...))...)
+	options = append(options, kgo.SeedBrokers(bootstrap...))
+	made, err := kgo.NewClient(append(options, login()...)...)
 	must(err)
 	return made
+}
+
+// login is what a client is given beside the brokers' address: the login in OTTLA_COMPAT_LOGIN, if they ask for one.
+func login() []kgo.Opt {
+	given := os.Getenv("OTTLA_COMPAT_LOGIN")
+	if given == "" {
+		return nil
+	}
+	var said struct{ User, Password, Trusted string }
+	must(json.Unmarshal([]byte(given), &said))
+	certificates, err := os.ReadFile(said.Trusted)
+	must(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certificates)
+	auth := scram.Auth{User: said.User, Pass: said.Password}
+	return []kgo.Opt{kgo.DialTLSConfig(&tls.Config{RootCAs: roots}), kgo.SASL(auth.AsSha512Mechanism())}
 }
 
 func join(options ...kgo.Opt) *member {

@@ -1,3 +1,5 @@
+import java.io.FileReader;
+import java.io.IOException;
 import java.util.Arrays;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -16,7 +18,7 @@ import org.apache.kafka.streams.kstream.Produced;
  * <p>Nothing is cached, so that each count that is committed can be looked at.
  */
 public final class WordCount {
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws IOException {
         String bootstrap = arguments[0];
         String lines = arguments[1];
         String counts = arguments[2];
@@ -28,7 +30,7 @@ public final class WordCount {
                 .toStream()
                 .mapValues(count -> Long.toString(count))
                 .to(counts, Produced.with(Serdes.String(), Serdes.String()));
-        KafkaStreams streams = new KafkaStreams(builder.build(), settings(bootstrap, counts, arguments[3]));
+        KafkaStreams streams = new KafkaStreams(builder.build(), settings(bootstrap, counts, arguments[3], arguments[4]));
         streams.setUncaughtExceptionHandler(fault -> {
             System.out.println("a thread ended: " + fault);
             return StreamThreadExceptionResponse.REPLACE_THREAD;
@@ -38,8 +40,12 @@ public final class WordCount {
         streams.start();
     }
 
-    private static Properties settings(String bootstrap, String name, String stateDirectory) {
+    private static Properties settings(String bootstrap, String name, String stateDirectory, String login)
+            throws IOException {
         Properties settings = new Properties();
+        try (FileReader file = new FileReader(login)) {
+            settings.load(file);
+        }
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "of-" + name);
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, stateDirectory);

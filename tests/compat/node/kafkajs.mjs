@@ -1,10 +1,11 @@
 // kafkajs against a broker: every codec that it brings, groups, seeking, offsets, administration.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
+import { forKafkajs } from "./login.mjs";
 
 const [modules, bootstrap, name, brokers] = process.argv.slice(2);
 const { Kafka, CompressionTypes, logLevel } = createRequire(`${modules}/`)("kafkajs");
-const kafka = new Kafka({ clientId: name, brokers: bootstrap.split(","), logLevel: logLevel.NOTHING });
+const kafka = new Kafka({ clientId: name, brokers: bootstrap.split(","), ...forKafkajs, logLevel: logLevel.NOTHING });
 const admin = kafka.admin();
 
 const until = async (done, what) => {

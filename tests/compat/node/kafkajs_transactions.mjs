@@ -1,10 +1,11 @@
 // kafkajs copies a topic in transactions with the offsets that it has read, aborts one, and fences an older producer.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
+import { forKafkajs } from "./login.mjs";
 
 const [modules, bootstrap, name] = process.argv.slice(2);
 const { Kafka, logLevel } = createRequire(`${modules}/`)("kafkajs");
-const kafka = new Kafka({ clientId: name, brokers: bootstrap.split(","), logLevel: logLevel.NOTHING });
+const kafka = new Kafka({ clientId: name, brokers: bootstrap.split(","), ...forKafkajs, logLevel: logLevel.NOTHING });
 const admin = kafka.admin();
 const RECORDS = 120;
 const AT_ONCE = 20;

@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
+import { forPlatformatic } from "./login.mjs";
 
 const [modules, bootstrap, name, brokers] = process.argv.slice(2);
 const entry = createRequire(`${modules}/`).resolve("@platformatic/kafka");
 const { Admin, Consumer, Producer, stringDeserializers, stringSerializers } = await import(pathToFileURL(entry));
-const base = { clientId: name, bootstrapBrokers: bootstrap.split(",") };
+const base = { clientId: name, bootstrapBrokers: bootstrap.split(","), ...forPlatformatic };
 const admin = new Admin(base);
 const PARTITIONS = 4;
 const EACH = 25;

@@ -2,11 +2,12 @@
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
+import { forPlatformatic } from "./login.mjs";
 
 const [modules, bootstrap, name, brokers] = process.argv.slice(2);
 const entry = createRequire(`${modules}/`).resolve("@platformatic/kafka");
 const { Admin, Consumer, Producer, FetchIsolationLevels, stringDeserializers, stringSerializers } = await import(pathToFileURL(entry));
-const base = { clientId: name, bootstrapBrokers: bootstrap.split(",") };
+const base = { clientId: name, bootstrapBrokers: bootstrap.split(","), ...forPlatformatic };
 const reading = { ...base, deserializers: stringDeserializers, autocommit: false, sessionTimeout: 6000, heartbeatInterval: 500, maxWaitTime: 200 };
 const writing = { ...base, idempotent: true, serializers: stringSerializers };
 const admin = new Admin(base);

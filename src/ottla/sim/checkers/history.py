@@ -177,6 +177,28 @@ class Outdated(NamedTuple):
     batch: int
 
 
+class Admitted(NamedTuple):
+    """Every broker knows that a guest may read and write a topic. Its two clients bear its name."""
+
+    at_us: int
+    guest: str
+    topic_id: str
+
+
+class Dismissing(NamedTuple):
+    """The request that takes a guest's rights away is about to be sent."""
+
+    at_us: int
+    guest: str
+
+
+class Dismissed(NamedTuple):
+    """Every broker knows that a guest may neither read nor write, and nothing is under way that grants it again."""
+
+    at_us: int
+    guest: str
+
+
 class TopicDeleted(NamedTuple):
     """A deletion was sent: the topic's logs may be gone from now on."""
 
@@ -250,6 +272,9 @@ Event = (
     | CommittedIn
     | LatestSeen
     | Outdated
+    | Admitted
+    | Dismissing
+    | Dismissed
     | TopicDeleted
     | Disturbed
     | Healed

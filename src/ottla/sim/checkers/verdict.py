@@ -16,6 +16,7 @@ from ottla.sim.checkers.order import check_order
 from ottla.sim.checkers.progress import check_progress
 from ottla.sim.checkers.records import check_records
 from ottla.sim.checkers.redpanda import check_redpanda
+from ottla.sim.checkers.rights import check_rights
 from ottla.sim.checkers.transactions import check_transactions
 
 MOST_OF_A_KIND = 3
@@ -33,6 +34,7 @@ _JUDGES = (
     check_successors,
     check_identities,
     check_decisions,
+    check_rights,
 )
 
 
