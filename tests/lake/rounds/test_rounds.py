@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.lake.driven_rounds import TOPIC, Sent, both_ways, documents, event, wrapped
 
@@ -211,6 +211,7 @@ def cut(records, cuts):
 
 @pytest.mark.parametrize("form", FORMATS)
 @given(st.lists(fields | st.none(), min_size=2, max_size=8), st.sets(st.integers(1, 7), min_size=1))
+@example([{"a": 1, "A": 1}] * 2, {1})
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_cuts_of_plain_records_make_one_lake(memory_lake, form, values, cuts):
     check_cuts(memory_lake, form, documents(*values), cuts)
@@ -232,7 +233,8 @@ def check_cuts(memory_lake, form, records, cuts, **options):
     for part in cut(records, cuts):
         parts.load(*part)
     assert whole.dead.keys() == parts.dead.keys()
-    assert texts(whole) == texts(parts)
+    if len(whole.dead) < len(records):  # else there may be no table
+        assert texts(whole) == texts(parts)
 
 
 def texts(lake):
