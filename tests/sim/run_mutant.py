@@ -6,7 +6,8 @@ from random import Random
 
 from tests.sim.drawn import without_what_came_last
 
-from ottla.sim.plan import CLASSIC, CONSUMER, Plan, draw_transactions, draw_with_options, with_guests, with_members
+from ottla.sim.drawing import draw_transactions, draw_with_options, with_guests, with_members
+from ottla.sim.plan import CLASSIC, CONSUMER, Plan
 from ottla.sim.world import World
 
 

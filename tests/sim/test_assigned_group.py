@@ -12,7 +12,8 @@ from ottla.groups import consumer_members
 from ottla.groups.consumer_group import ConsumerGroup
 from ottla.kernel.errors import ErrorCode
 from ottla.sim.assigned_group import ASSIGNED_ACTS, AssignedGroup
-from ottla.sim.plan import Plan, draw_plan
+from ottla.sim.drawing import draw_plan
+from ottla.sim.plan import Plan
 from ottla.sim.world import Result, World
 
 (_MOVED,) = ASSIGNED_ACTS

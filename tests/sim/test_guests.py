@@ -6,9 +6,10 @@ from random import Random
 
 import pytest
 
+from ottla.sim.drawing import draw_plan, with_guests
 from ottla.sim.guests import ADMITTED, DISMISSED, TURNED_AWAY
 from ottla.sim.limiting import LIMITED
-from ottla.sim.plan import Plan, draw_plan, with_guests
+from ottla.sim.plan import Plan
 from ottla.sim.world import THROTTLED, World
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ottla.config.broker import BrokerConfig
-from ottla.sim.plan import CUT_COORDINATION, GUARDED, PARTITION, draw_plan, draw_with_options
+from ottla.sim.drawing import draw_plan, draw_with_options
+from ottla.sim.plan import CUT_COORDINATION, GUARDED, PARTITION
 
 SEEDS = range(200)
 

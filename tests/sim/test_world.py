@@ -11,7 +11,8 @@ from tests.sim.drawn import without_what_came_last
 
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Failed
-from ottla.sim.plan import FAULTS, OF_DIRECTORIES, Plan, draw_plan
+from ottla.sim.drawing import draw_plan
+from ottla.sim.plan import FAULTS, OF_DIRECTORIES, Plan
 from ottla.sim.world import World, run_seed
 
 

@@ -15,10 +15,11 @@ import click
 
 from ottla.sim.administrator import ACTS, DIRECTORY_ALTERED, REQUIRED_EDITED
 from ottla.sim.assigned_group import ASSIGNED_ACTS
+from ottla.sim.drawing import draw_plan
 from ottla.sim.guests import GUEST_ACTS
 from ottla.sim.late_markers import DELAYED
 from ottla.sim.limiting import LIMITED
-from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, REPLICAS, draw_plan
+from ottla.sim.plan import CLUSTER_FAULTS, FAULTS, REPLICAS
 from ottla.sim.transactions import EXPECTED_ACTS
 from ottla.sim.world import THROTTLED, Note, Result, run_seed
 

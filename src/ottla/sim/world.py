@@ -21,11 +21,12 @@ from ottla.sim.checkers.transaction_history import Owned
 from ottla.sim.checkers.transaction_notes import TransactionNotes
 from ottla.sim.checkers.verdict import check
 from ottla.sim.disk_faults import PowerCut
+from ottla.sim.drawing import draw_plan
 from ottla.sim.faults import Faults
 from ottla.sim.loop import SimLoop
 from ottla.sim.machine import PORT, Machine, MachineRun
 from ottla.sim.network import Network
-from ottla.sim.plan import Plan, draw_plan, keeps_up_ms
+from ottla.sim.plan import Plan, keeps_up_ms
 from ottla.sim.transactions import ALL_ACTS
 from ottla.sim.workload import Workload
 

@@ -18,8 +18,8 @@ from ottla.messages.fetch import (
 )
 from ottla.sim.checkers.answers import answered, asked
 from ottla.sim.coordination import CALM
+from ottla.sim.drawing import draw_plan
 from ottla.sim.machine import Machine
-from ottla.sim.plan import draw_plan
 from ottla.sim.setting import KnownTopic
 from ottla.sim.world import World
 

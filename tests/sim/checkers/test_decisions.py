@@ -28,7 +28,7 @@ from ottla.sim.checkers.transaction_history import (
     TakenOver,
     TransactionRead,
 )
-from ottla.sim.plan import draw_plan
+from ottla.sim.drawing import draw_plan
 from ottla.sim.world import World
 from ottla.transactions.values import Transaction, TransactionState
 
