@@ -77,7 +77,7 @@ class Money:
         )
 
     def _read_to_the_end(self) -> None:
-        """To the last stable offset of each partition."""
+        """To the end of each partition."""
         ends = self._ends()
         until_s = time.monotonic() + SETTLES_S
         while any(self._read_to.get(partition, 0) < offset for partition, offset in ends.items()):
@@ -85,21 +85,28 @@ class Money:
             self._read()
 
     def _ends(self) -> dict[int, int]:
-        """The last stable offsets. Asked again while leaders move: librdkafka calls no error of this call retriable."""
+        """The ends, once all that is before them may be read: a commit is answered before its markers are everywhere.
+
+        Asked again while leaders move: librdkafka calls no error of this call retriable.
+        """
         until_s = time.monotonic() + SETTLES_S
         while True:
             try:
-                return self._asked_ends()
+                ends = self._asked_ends(IsolationLevel.READ_UNCOMMITTED)
+                stable = self._asked_ends(IsolationLevel.READ_COMMITTED)
+                if stable == ends:
+                    return ends
+                assert time.monotonic() < until_s, f"a transaction is open between {stable} and {ends}"
             except KafkaException:
                 if time.monotonic() > until_s:
                     raise
             with contextlib.suppress(KafkaException):  # else it asks the leader of before again, in the epoch of before
                 self._admin.list_topics(TOPIC, timeout=5)
 
-    def _asked_ends(self) -> dict[int, int]:
+    def _asked_ends(self, isolation: IsolationLevel) -> dict[int, int]:
         asked = self._admin.list_offsets(
             {TopicPartition(TOPIC, partition): OffsetSpec.latest() for partition in range(PARTITIONS)},
-            isolation_level=IsolationLevel.READ_COMMITTED,
+            isolation_level=isolation,
             request_timeout=30,
         )
         return {place.partition: outcome.result(60).offset for place, outcome in asked.items()}
