@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -158,11 +159,11 @@ def librdkafka() -> Path:
 
 
 def driver() -> Path:
-    """The driver; compiled first if it is older than its source."""
-    source, target = ROOT / "bench" / "driver.c", ROOT / ".cache" / "bench" / "driver"
+    """The driver, linked to the library that this environment has; compiled first if it is older than its source."""
+    source, library = ROOT / "bench" / "driver.c", librdkafka()
+    target = ROOT / ".cache" / "bench" / f"driver-{zlib.crc32(bytes(library)):08x}"
     if target.exists() and target.stat().st_mtime > source.stat().st_mtime:
         return target
-    library = librdkafka()
     target.parent.mkdir(parents=True, exist_ok=True)
     command = [
         "cc",
