@@ -2,11 +2,11 @@
 
 Each line is warmed up on both sides, then measured A B A B; medians are compared. Options: `--quick` (a fifth of the
 records, three rounds), `--only PART` and `--skip PART` (lines by a part of their name; repeatable), `--rounds N`,
-`--list`.
+`--list`; `--page NAME` races the lines of one page.
 
-A whole race is written into docs/reference/performance.md, so it waits for a quiet machine before it begins and before
-each line, and measures a line again where something else used the machine meanwhile. Where that does not help, the page
-stays as it is.
+A whole race is written into docs/reference/performance.md and, with the lines of Connect and Streams,
+performance-connect-streams.md; so it waits for a quiet machine before it begins and before each line, and measures a
+line again where something else used the machine meanwhile. Where that does not help, the pages stay as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from bench.keeper import kept
 from bench.lines import Line, all_lines
 from bench.quiet import LOAD_PER_CORE, OTHERS, Watch, wait_until_quiet
 from bench.report import (
+    PAGES,
     WITH_CHANGES,
     Outcome,
     Race,
@@ -75,7 +76,8 @@ def main(root: int) -> int:
     print_summary(race)
     print(f"raw runs: {save_results(race)}")
     if whole:
-        print(written(race))
+        pages = [options.page] if options.page else list(PAGES)
+        print(written(race, pages))
     return 1 if any(outcome.fault for outcome in race.outcomes) else 0
 
 
@@ -85,6 +87,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", metavar="PART", help="lines whose name contains PART")
     parser.add_argument("--skip", action="append", metavar="PART", help="not those whose name contains PART")
     parser.add_argument("--rounds", type=int, help="runs of each side")
+    parser.add_argument("--page", choices=sorted(PAGES), help="the lines of one page, written if all were run")
     parser.add_argument("--list", action="store_true", help="the names of all lines")
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "bench", help="where the brokers keep data")
     return parser.parse_args()
@@ -92,6 +95,8 @@ def parse_options() -> argparse.Namespace:
 
 def chosen(line: Line, options: argparse.Namespace) -> bool:
     """True if the options select the line."""
+    if options.page and not PAGES[options.page].shows(line.name):
+        return False
     if any(part in line.name for part in options.skip or ()):
         return False
     return not options.only or any(part in line.name for part in options.only)
@@ -115,8 +120,8 @@ def observed(root: int, rig: Rig, line: Line, rounds: int) -> Outcome:
     return outcome
 
 
-def written(race: Race) -> str:
-    """Write the page, or say why not."""
+def written(race: Race, pages: list[str]) -> str:
+    """Write the pages, or say why not."""
     disturbed = [f"{outcome.line.name} {outcome.others:.0%}" for outcome in race.outcomes if outcome.others > OTHERS]
     if disturbed:
         return f"not written, as something else used more than {OTHERS:.0%} of the machine: {', '.join(disturbed)}"
@@ -124,7 +129,7 @@ def written(race: Race) -> str:
         return f"not written, as the load was {race.load_per_core:.2f} per core before it began"
     if not race.commit or race.commit.endswith(WITH_CHANGES):
         return f"not written, as no commit holds the code that ran: {race.commit or 'git is not here'}"
-    return f"written: {write_performance(race)}"
+    return "\n".join(f"written: {write_performance(PAGES[page], race)}" for page in pages)
 
 
 def measure(rig: Rig, line: Line, rounds: int) -> Outcome:

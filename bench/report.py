@@ -1,4 +1,4 @@
-"""Reports the race: a table with bars, the raw runs as JSON, and docs/reference/performance.md."""
+"""Reports the race: a table with bars, the raw runs as JSON, and the pages of docs/reference/performance*.md."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import os
 import platform
 import subprocess
 import time
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -316,10 +317,52 @@ def cores_busy(outcome: Outcome, contestant: str) -> tuple[float, ...]:
     return median(client), median(thread), median(broker), median(map(sum, zip(client, broker, strict=True)))
 
 
-def write_performance(race: Race) -> Path:
-    """Write docs/reference/performance.md from this run."""
-    path = ROOT / "docs" / "reference" / "performance.md"
-    text = [INTRODUCTION.format(**race.facts)]
+CONNECT_AND_STREAMS = """\
+# Performance: Connect and Streams beside Kafka's
+
+Written by `make bench ARGS="--page connect-streams"`, by the rules of [the race of the brokers](performance.md): by
+turns, medians ± half the distance of the extremes, on a quiet machine. Both sides work over our broker. Read ratios,
+not speeds.
+
+**Which code ran.** Commit `{commit}`, {date}.
+
+**Connect.** A worker of ours beside one of Kafka's Connect {kafka} with the heap that its script gives it (256 MiB to
+2 GiB), one task each: lines of a file into a topic and back, records into PostgreSQL beside Debezium's sink, a
+topic into an Iceberg table beside Iceberg's own sink. Memory is that of the whole worker at its most.
+
+**Streams.** Topologies of ours beside Kafka Streams {kafka}, exactly once on both sides, two partitions, two workers
+each: two processes of ours without Spark, or Spark with two cores; two threads of Kafka Streams without a cache, since
+ours sends every result too. The clock runs from the first committed results to the last, so starts are not in it.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of results, and the lines that stand on it."""
+
+    path: Path
+    introduction: str
+    shows: Callable[[str], bool]
+    """Says of a line's name whether it stands here."""
+
+
+def of_connect_or_streams(name: str) -> bool:
+    """True for lines of Connect and of Streams."""
+    return name.startswith(("connect-", "streams-"))
+
+
+REFERENCE = ROOT / "docs" / "reference"
+PAGES = {
+    "broker": Page(REFERENCE / "performance.md", INTRODUCTION, lambda name: not of_connect_or_streams(name)),
+    "connect-streams": Page(REFERENCE / "performance-connect-streams.md", CONNECT_AND_STREAMS, of_connect_or_streams),
+}
+
+
+def write_performance(page: Page, race: Race) -> Path:
+    """Write a page from this run."""
+    path = page.path
+    race = replace(race, outcomes=[outcome for outcome in race.outcomes if page.shows(outcome.line.name)])
+    text = [page.introduction.format(**race.facts)]
     text.append(
         "Machine: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in race.facts.items()) + ".\n"
     )

@@ -151,7 +151,7 @@ def line(name: str, title: str, measure: Callable[[Rig, str], Figures], at_least
         (
             Figure("records_per_second", title, "/s", at_least=at_least),
             Figure("records_per_cpu_second", "  for a second of the worker's processor time", "/s", at_least=at_least),
-            Figure("peak_mb", "  memory of the worker, at most", "MB", more_is_better=False, at_most=1 / 6),
+            Figure("peak_mb", "  memory of the worker, at most", "MB", more_is_better=False, at_most=1 / 8),
         ),
         measure,
         rounds=3,

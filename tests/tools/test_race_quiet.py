@@ -6,15 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from bench import race
 from bench.brokers import ROOT, TICKS
-from bench.lines import Line
+from bench.lines import Line, all_lines
 from bench.others import Others, Process
 from bench.quiet import OTHERS, Watch, share
-from bench.report import WITH_CHANGES, Outcome, Race
+from bench.report import PAGES, WITH_CHANGES, Outcome, Race, write_performance
 
 
 def outcome(name: str, others: float) -> Outcome:
@@ -126,15 +127,32 @@ def test_a_keeper_that_is_told_to_end_lets_its_child_stop_its_brokers() -> None:
 
 def test_a_disturbed_race_and_one_that_began_under_load_write_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
     pages: list[Race] = []
-    monkeypatch.setattr(race, "write_performance", lambda made: pages.append(made) or "page")
+    monkeypatch.setattr(race, "write_performance", lambda page, made: pages.append(made) or page.path.name)
     quiet, loud = outcome("consume", OTHERS), outcome("produce-1", 0.2)
-    assert "produce-1 20%" in race.written(raced(quiet, loud)) and not pages
-    assert "the load was 0.40 per core" in race.written(raced(quiet, load=0.8)) and not pages
+    assert "produce-1 20%" in race.written(raced(quiet, loud), ["broker"]) and not pages
+    assert "the load was 0.40 per core" in race.written(raced(quiet, load=0.8), ["broker"]) and not pages
     made = raced(quiet)
-    assert race.written(made) == "written: page" and pages == [made]
+    assert race.written(made, ["broker"]) == "written: performance.md" and pages == [made]
 
 
 @pytest.mark.parametrize("commit", ["", "0123abc" + WITH_CHANGES])
 def test_a_race_of_code_that_no_commit_holds_writes_no_page(commit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(race, "write_performance", lambda _: pytest.fail("written"))
-    assert "no commit holds the code" in race.written(raced(outcome("consume", 0.0), commit=commit))
+    monkeypatch.setattr(race, "write_performance", lambda *_: pytest.fail("written"))
+    assert "no commit holds the code" in race.written(raced(outcome("consume", 0.0), commit=commit), ["broker"])
+
+
+def test_every_line_stands_on_one_page() -> None:
+    for line in all_lines():
+        assert [name for name, page in PAGES.items() if page.shows(line.name)] == [
+            "connect-streams" if line.name.startswith(("connect", "streams")) else "broker"
+        ]
+
+
+def test_a_page_holds_its_own_lines(tmp_path: Path) -> None:
+    page = replace(PAGES["connect-streams"], path=tmp_path / "page.md")
+    made = raced(outcome("consume", 0.0), outcome("streams-count", 0.0))
+    for each in made.outcomes:
+        each.fault = "it ended"
+    made.facts |= {"date": "today", "kafka": "4.3.1"}
+    text = write_performance(page, made).read_text()
+    assert "`0123abc`" in text and "| streams-count |" in text and "| consume |" not in text
