@@ -71,7 +71,7 @@ async def connector(desk: Desk, query: PageQuery) -> View:
         "at": status["connector"].get("worker_id", ""),
         "kind": status.get("type", ""),
         "trace": status["connector"].get("trace", ""),
-        "tasks": status["tasks"],
+        "tasks": [{"trace": "", **task} for task in status["tasks"]],
         "topics": sorted(topics.get(name, {}).get("topics", ())),
         "config": [{"name": key, "value": covered(key, str(value))} for key, value in sorted(config.items())],
     }
