@@ -2,23 +2,19 @@
 
 import base64
 import json
-import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
 
 import pytest
 from tests.access.limited import Limited
+from tests.access.limited_servers import grant_worker, url_of, worker_file, worker_process
 from tests.access.rights_requests import acl
 
 from ottla.cli.main import main
 from ottla.connect.standalone import read_worker
 from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 
-STRING = "org.apache.kafka.connect.storage.StringConverter"
-USERS = ("root", "alice", "bob", "carol")
 TOPIC, GROUP, CLUSTER = ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLUSTER
 
 
@@ -26,47 +22,16 @@ TOPIC, GROUP, CLUSTER = ResourceKind.TOPIC, ResourceKind.GROUP, ResourceKind.CLU
 def limited():
     one = Limited(["alice", "bob", "carol", "worker", "weak"])
     with one.broker:
-        everything = [acl("worker", Operation.ALL, kind, "*") for kind in (TOPIC, GROUP, ResourceKind.TRANSACTIONAL_ID)]
-        one.grant(*everything, acl("worker", Operation.ALL, CLUSTER, CLUSTER_NAME))
+        grant_worker(one, "worker")
         one.make_topic("salaries")
         yield one
 
 
-def properties(limited, folder, user, kind):
-    """The file of a worker that logs in to the brokers as a user, and asks its callers for passwords."""
-    host, port = limited.address
-    users = folder / "users"
-    users.write_text("".join(f"{name}={name}\n" for name in USERS))
-    given = {
-        "bootstrap.servers": f"{host}:{port}", "key.converter": STRING, "value.converter": STRING,
-        "listeners": "http://127.0.0.1:0", "ottla.rest.users": str(users), "offset.flush.interval.ms": "50",
-        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-                            f'username="{user}" password="{user}";',
-    }  # fmt: skip
-    if kind == "alone":
-        given["offset.storage.file.filename"] = str(folder / "offsets")
-    else:
-        given |= {"group.id": "workers", **{f"{each}.storage.topic": f"workers-{each}" for each in KEPT}}
-        given |= {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
-    file = folder / "worker.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
-    return str(file)
-
-
-KEPT = ("config", "status", "offset")
-
-
 @pytest.fixture(scope="module", params=["alone", "of a group"])
 def url(request, limited, tmp_path_factory):
-    file = properties(limited, tmp_path_factory.mktemp("worker"), "worker", request.param)
-    command = [sys.executable, "-m", "ottla.cli.main", "connect", "start", file]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process.stdout.readline().split()[3]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(90) == 0
+    file = worker_file(limited, tmp_path_factory.mktemp("worker"), "worker", request.param)
+    with url_of(worker_process(file)) as found:
+        yield found
 
 
 def ask(url, user, method, path, body=None):
@@ -152,12 +117,12 @@ def test_a_change_of_rights_counts_for_later_requests(limited, url):
 @pytest.mark.parametrize("kind", ["alone", "of a group"])
 def test_a_worker_that_may_not_read_the_acls_does_not_start(kind, limited, tmp_path, capsys):
     limited.grant(acl("weak", Operation.ALL, TOPIC, "workers-", prefixed=True))
-    assert main(["connect", "start", properties(limited, tmp_path, "weak", kind)]) == 1
+    assert main(["connect", "start", worker_file(limited, tmp_path, "weak", kind)]) == 1
     assert "Grant that user describe and describe-configs on the cluster" in capsys.readouterr().err
 
 
 def test_rules_for_names_of_certificates_are_an_option_of_the_workers_address(limited, tmp_path, caplog):
-    file = properties(limited, tmp_path, "worker", "alone")
+    file = worker_file(limited, tmp_path, "worker", "alone")
     with open(file, "a") as more:
         more.write("listeners.https.ssl.principal.mapping.rules=DEFAULT\nssl.client.auth=required\n")
     assert read_worker(file)["ssl.client.auth"] == "required"

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,47 +14,28 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from tests.access.limited import Limited
+from tests.access.limited_servers import CALLERS, grant_registry, registry_process, url_of
 from tests.access.rights_requests import acl
 from tests.registry.http_client import Http, record
 
-from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
+from ottla.kernel.acls import Operation, ResourceKind
 
-TOPIC, CLUSTER = ResourceKind.TOPIC, ResourceKind.CLUSTER
-USERS = ("root", "alice", "bob", "carol")
+TOPIC = ResourceKind.TOPIC
 
 
 @pytest.fixture(scope="module")
 def limited() -> Iterator[Limited]:
     one = Limited(["alice", "bob", "carol", "registry", "weak"])
     with one.broker:
-        every = [acl("registry", Operation.ALL, TOPIC, "_schemas", prefixed=True)]
-        every += [acl("registry", operation, CLUSTER, CLUSTER_NAME)
-                  for operation in (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)]  # fmt: skip
-        one.grant(*every, acl("weak", Operation.ALL, TOPIC, "_schemas", prefixed=True))
+        grant_registry(one, "registry")
+        one.grant(acl("weak", Operation.ALL, TOPIC, "_schemas", prefixed=True))
         yield one
-
-
-def started(limited: Limited, folder: Path, user: str, *more: str) -> subprocess.Popen[str]:
-    """`ottla registry start`, logged in to the brokers as a user."""
-    host, port = limited.address
-    client, users = folder / "client.properties", folder / "users"
-    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="{user}";'
-    client.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={jaas}\n")
-    users.write_text("".join(f"{name}={name}\n" for name in USERS))
-    command = [sys.executable, "-m", "ottla.cli.main", "registry", "start", "-b", f"{host}:{port}", "--port", "0"]
-    command += ["--command-config", str(client), "--users", str(users), *more]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="module")
 def url(limited: Limited, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with started(limited, tmp_path_factory.mktemp("registry"), "registry") as process:
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().split()[3]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 0
+    with url_of(registry_process(limited, tmp_path_factory.mktemp("registry"), "registry")) as found:
+        yield found
 
 
 class As(Http):
@@ -79,7 +57,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 def test_each_user_may_do_what_the_acls_of_the_topic_say(limited: Limited, url: str) -> None:
     limited.grant(acl("alice", Operation.WRITE, TOPIC, "parcels"), acl("bob", Operation.READ, TOPIC, "parcels"))
-    root, alice, bob, carol = (As(url, user) for user in USERS)
+    root, alice, bob, carol = (As(url, user) for user in CALLERS)
     until(lambda: alice.register("parcels-value", record("R", "x")).status == 200)
     until(lambda: bob("GET", "/subjects").json == ["parcels-value"])
     assert root.register("secret-value", record("S", "x")).status == 200
@@ -118,7 +96,7 @@ def test_serializers_work_with_the_rights_that_clients_need_anyway(limited: Limi
 
 
 def test_a_registry_that_may_not_read_the_acls_does_not_start(limited: Limited, tmp_path: Path) -> None:
-    with started(limited, tmp_path, "weak", "--topic", "_schemas-weak") as process:
+    with registry_process(limited, tmp_path, "weak", "--topic", "_schemas-weak") as process:
         _, said = process.communicate(timeout=60)
         assert process.returncode == 1
     assert "Grant that user describe and describe-configs on the cluster" in said
