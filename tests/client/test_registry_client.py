@@ -21,6 +21,7 @@ from ottla.client.registry_client import (
 )
 from ottla.formats.faults import UnknownSchema
 from ottla.formats.writer import WriterSchema
+from ottla.web.credentials import Credential
 
 TEXT = '{"type":"record","name":"r","fields":[{"name":"a","type":"int"}]}'
 
@@ -143,6 +144,43 @@ def test_credentials_come_from_the_environment(server, monkeypatch):
     monkeypatch.setenv(TOKEN, "abc")
     client.latest("s")
     assert [authorization for _, _, authorization in server.requests] == [None, "Basic bWU6c2VjcmV0", "Bearer abc"]
+
+
+def test_a_client_for_a_user_shows_that_user_s_credential_and_nothing_that_others_were_shown(server, monkeypatch):
+    monkeypatch.setenv(USER, "me")
+    number = server.register("s", TEXT)
+    client = RegistryClient((server.url,))
+    client.schema(number)
+    anna = client.asked_by(Credential("User:anna", "token", lambda: "Bearer hers"))
+    assert anna.known(number) is None
+    anna.schema(number)
+    client.close()
+    assert client.schema(number) == anna.schema(number)
+    assert [authorization for _, _, authorization in server.requests] == ["Basic bWU6", "Bearer hers"]
+
+
+def test_a_refused_user_is_named_in_the_sentence_and_the_registry_s_own_words_are_kept(server):
+    client = RegistryClient((server.url,), credential=Credential("User:anna", "password", lambda: "Basic x"))
+    for status, said in ((401, "does not take the password of"), (403, "does not let")):
+        server.faults = [status]
+        with pytest.raises(RegistryRefusal, match=f"{server.url} {said} User:anna") as refused:
+            client.latest("s")
+        assert (refused.value.status, refused.value.code, refused.value.message) == (status, status, "ordered")
+    server.faults = [422]
+    with pytest.raises(RegistryRefusal, match=r"the schema registry answers 422 \(422\): ordered"):
+        client.latest("s")
+
+
+def test_a_refusal_counts_as_no_schema_where_the_client_says_so(server):
+    number = server.register("s", TEXT)
+    for unseen, error in (({404}, RegistryRefusal), ({403, 404}, UnknownSchema)):
+        server.faults = [403]
+        client = RegistryClient((server.url,), unseen=frozenset(unseen))
+        with pytest.raises(error):
+            client.schema(number)
+    with pytest.raises(UnknownSchema):
+        client.schema(number)
+    assert len(server.requests) == 2, "it is not asked again for each value"
 
 
 def test_what_is_no_registry_is_said_to_be_none(server):

@@ -19,11 +19,13 @@ from tests.access.identified import Identified
 from tests.access.identity import CONSOLE, Provider, served
 from tests.console.beside import audit_log
 from tests.console.browsing import Browser, browsing, text_of
+from tests.registry_server import RegistryServer
 
 from ottla.cli.main import main
 from ottla.client import Admin
+from ottla.client.registry_client import RegistryClient, RegistryRefusal
 from ottla.console.command import COMMAND, setting_of
-from ottla.console.desk import ConsoleSetting, Desk
+from ottla.console.desk import ConsoleSetting, Desk, links
 from ottla.console.provider import ProviderSetting
 from ottla.console.view import FORM
 from ottla.kernel.acls import Acl, Operation, PatternType, Permission, ResourceKind
@@ -363,6 +365,42 @@ def test_a_logout_ends_the_session_and_says_how_to_end_that_of_the_provider(
 
     provider.in_discovery = {"end_session_endpoint": f"{identified.url}/logout"} if has_end else {}
     browsing(setting(identified), visit)
+
+
+def test_the_registry_and_the_workers_are_shown_the_token_that_the_brokers_take(
+    identified: Identified, provider: Provider
+) -> None:
+    async def shown(one: Browser) -> set[str | None]:
+        server.requests.clear()
+        for page, count in (("schemas", 2), ("connectors", 1)):
+            server.faults = [403] * count
+            [fault] = (await one.json(page))["faults"]
+            assert "does not let User:anna do this: ordered" in fault
+        return {authorization for _, _, authorization in server.requests}
+
+    async def visit(one: Browser) -> None:
+        await log_in(one)
+        tokens = (await desk_of(one)).tokens
+        assert tokens is not None
+        first = tokens("")[0]
+        assert await shown(one) == {f"Bearer {first}"}
+        tokens.provider.wall_s = lambda: time.time() + provider.lives_s + 1
+        [newer] = await shown(one)
+        assert newer is not None
+        assert newer.startswith("Bearer ")
+        assert newer != f"Bearer {first}"
+        registry = (await desk_of(one)).registry()
+        tokens.end()
+        server.requests.clear()
+        assert (await one.ask("GET", "/schemas")).status == 303
+        with pytest.raises(RegistryRefusal, match=r"the schema registry is not asked: the login at .* is over"):
+            registry.ask("GET", "/subjects")
+        assert server.requests == []
+
+    provider.gives_refresh = True
+    with RegistryServer() as server:
+        registry, workers = RegistryClient((server.url,)), links([server.url])
+        browsing(replace(setting(identified), registry=registry, connect=workers), visit)
 
 
 def test_passwords_of_the_brokers_do_beside_the_provider(identified: Identified, provider: Provider) -> None:

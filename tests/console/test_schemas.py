@@ -10,7 +10,7 @@ from tests.console.browsing import Browser, browsing
 
 from ottla.client.registry_client import RegistryClient
 from ottla.console.desk import ConsoleSetting
-from ottla.formats.console import ValueDecoder
+from ottla.console.given_servers import decoding
 from ottla.registry.server import RegistryThread
 from ottla.testing import TestBroker
 
@@ -26,9 +26,7 @@ NOTE = {"name": "note", "type": "string"}
 def setting(console_broker: TestBroker) -> Iterator[ConsoleSetting]:
     with RegistryThread(console_broker.bootstrap_servers, port=0, topic="_schemas-console") as registry:
         client = RegistryClient((registry.url,))
-        yield ConsoleSetting(
-            console_broker.bootstrap_servers, registry=client, decode=ValueDecoder(client.schema).decode
-        )
+        yield ConsoleSetting(console_broker.bootstrap_servers, registry=client, decoding=decoding())
 
 
 def test_typed_records_are_written_decoded_and_found_and_versions_stand_side_by_side(

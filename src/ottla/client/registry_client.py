@@ -1,7 +1,8 @@
 """The client of a schema registry: schemas by id, the latest of a subject, registering, and any request of its API.
 
 Speaks the REST API of Confluent's registry, which others have too. Schemas never change under their id, so each is
-fetched once by a process. Credentials come from the environment alone: options are shown in Spark's plans.
+fetched once by a client. Credentials come from the environment: options are shown in Spark's plans. A program that
+asks for several users gives a client for each.
 `AsyncRegistryClient` is its asyncio face.
 """
 
@@ -12,12 +13,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
 from ottla.formats.faults import UnknownSchema
 from ottla.formats.writer import WriterSchema
+from ottla.web.credentials import REFUSED, Credential, NoCredential, basic, bearer
 
 R = TypeVar("R")
 
@@ -30,6 +32,7 @@ MISSING_SECONDS = 30.0
 MOST_REFERENCES = 1000
 _JSON = "application/vnd.schemaregistry.v1+json"
 _RETRIED = frozenset({408, 429})
+_SERVER = "the schema registry"
 
 
 class RegistryUnavailable(OSError):
@@ -37,10 +40,10 @@ class RegistryUnavailable(OSError):
 
 
 class RegistryRefusal(ValueError):
-    """The registry answered with a refusal."""
+    """The registry answered with a refusal. The text is a sentence, `message` the registry's own words."""
 
-    def __init__(self, status: int, code: int, message: str) -> None:
-        super().__init__(f"the schema registry answers {status} ({code}): {message}")
+    def __init__(self, status: int, code: int, message: str, sentence: str = "") -> None:
+        super().__init__(sentence or f"the schema registry answers {status} ({code}): {message}")
         self.status, self.code, self.message = status, code, message
 
 
@@ -77,6 +80,10 @@ class RegistryClient:
 
     urls: tuple[str, ...]
     rounds: int = ROUNDS
+    credential: Credential | None = None
+    """The caller; None: the one that the environment names when a request is sent."""
+    unseen: frozenset[int] = frozenset({404})
+    """The statuses of a refusal that count as "there is no such schema"."""
     _schemas: dict[int | str, WriterSchema] = field(default_factory=dict)
     _missing: dict[int | str, tuple[float, str]] = field(default_factory=dict)
     _pool: Any = None
@@ -95,12 +102,21 @@ class RegistryClient:
                 self._ask("GET", f"/schemas/{'ids' if isinstance(name, int) else 'guids'}/{name}")
             )
         except RegistryRefusal as fault:
-            if fault.status != 404:
+            if fault.status not in self.unseen:
                 raise
             self._missing[name] = (time.monotonic() + MISSING_SECONDS, str(fault))
             raise UnknownSchema(str(fault)) from None
         self._schemas[name] = found
         return found
+
+    def asked_by(self, credential: Credential) -> RegistryClient:
+        """A client of the same registry for another caller, who is shown nothing that this one was shown."""
+        return replace(self, credential=credential, _schemas={}, _missing={}, _pool=None)
+
+    def close(self) -> None:
+        """Close the connections. A later request opens new ones."""
+        if self._pool is not None:
+            self._pool.clear()
 
     def known(self, name: int | str) -> WriterSchema | None:
         """The schema of an id or GUID that was fetched before."""
@@ -154,12 +170,24 @@ class RegistryClient:
                 reasons.append(f"{url}: {reason}")
                 continue
             self._first = place
+            if status in REFUSED:
+                raise self._refused(url, status, content, reason)
             answer = _parsed(content, url)
             if status >= 400:
-                told = answer if isinstance(answer, dict) else {}
-                raise RegistryRefusal(status, int(told.get("error_code", status)), str(told.get("message", reason)))
+                raise _refusal(status, answer, reason)
             return answer
         raise RegistryUnavailable(f"no registry answers at {', '.join(self.urls)}; the last answer: {reasons[-1]}")
+
+    def _refused(self, url: str, status: int, content: bytes, reason: str) -> RegistryRefusal:
+        """The refusal of the caller. It may come from a proxy before the registry, which answers no JSON."""
+        try:
+            found = _refusal(status, _parsed(content, url), reason)
+        except RegistryUnavailable:
+            found = RegistryRefusal(status, status, reason)
+        if self.credential is None:
+            return found
+        sentence = self.credential.refusal(_SERVER, url, status, found.message)
+        return RegistryRefusal(status, found.code, found.message, sentence)
 
     def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         answer = self.ask(method, path, body)
@@ -180,25 +208,33 @@ class RegistryClient:
 
         if self._pool is None:
             timeout = urllib3.Timeout(connect=5, read=30)
-            self._pool = urllib3.PoolManager(num_pools=len(self.urls), maxsize=2, retries=False, timeout=timeout)
+            self._pool = urllib3.PoolManager(num_pools=len(self.urls), maxsize=4, retries=False, timeout=timeout)
         content = None if body is None else json.dumps(body).encode()
         try:
-            answer = self._pool.request(method, url, body=content, headers=_headers())
+            shown = (self.credential or credential_of_environment()).headers(url)
+        except NoCredential as fault:
+            raise RegistryRefusal(401, 40101, str(fault), f"{_SERVER} is not asked: {fault}") from None
+        headers = {"Accept": f"{_JSON}, application/json", "Content-Type": _JSON, **shown}
+        try:
+            answer = self._pool.request(method, url, body=content, headers=headers)
         except urllib3.exceptions.HTTPError as fault:
             return None, b"", str(fault)
         return answer.status, answer.data, f"{answer.status} {answer.reason or ''}".strip()
 
 
-def _headers() -> dict[str, str]:
-    import urllib3
-
-    headers = {"Accept": f"{_JSON}, application/json", "Content-Type": _JSON}
+def credential_of_environment() -> Credential:
+    """The caller whom the environment names; nobody's credential where it names none."""
     if token := os.environ.get(TOKEN):
-        headers["Authorization"] = f"Bearer {token}"
-    elif user := os.environ.get(USER):
-        both = f"{user}:{os.environ.get(PASSWORD, '')}"
-        headers.update(urllib3.util.make_headers(basic_auth=both))
-    return headers
+        return Credential(f"the owner of {TOKEN}", "token", lambda: bearer(token), in_the_clear=True)
+    if user := os.environ.get(USER):
+        password = os.environ.get(PASSWORD, "")
+        return Credential(f"User:{user}", "password", lambda: basic(user, password), in_the_clear=True)
+    return Credential("nobody", "password", None)
+
+
+def _refusal(status: int, answer: Any, reason: str) -> RegistryRefusal:
+    told = answer if isinstance(answer, dict) else {}
+    return RegistryRefusal(status, int(told.get("error_code", status)), str(told.get("message", reason)))
 
 
 def _parsed(content: bytes, url: str) -> Any:

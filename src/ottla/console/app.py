@@ -273,7 +273,7 @@ def status_of(fault: Exception) -> int:
     if isinstance(fault, ApiError):
         return 404 if fault.code in _MISSING else 403 if fault.code in _FORBIDDEN else 409
     if isinstance(fault, LinkRefused | RegistryRefusal):
-        return fault.status
+        return 403 if fault.status == 401 else fault.status  # by 401 the console says: log in here
     return 404 if isinstance(fault, UnknownSchema) else 409 if isinstance(fault, RedriveRefused) else 502
 
 

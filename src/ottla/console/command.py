@@ -14,12 +14,20 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ottla.cli.command import Command, registry_address
+from ottla.cli.command import Command
 from ottla.cli.connect import client_settings, read_properties
 from ottla.cli.faults import BadInput, Misuse, text_of
 from ottla.cli.options import Given, Option
 from ottla.client.security import BY_PASSWORD
-from ottla.console.desk import ConsoleSetting, links
+from ottla.console.desk import ConsoleSetting
+from ottla.console.given_servers import (
+    check_insecure,
+    decoding,
+    given_instances,
+    given_registry,
+    given_workers,
+    warnings,
+)
 from ottla.console.masks import Masks, mask
 from ottla.console.provider import ProviderSetting
 
@@ -77,15 +85,8 @@ def _there(name: str) -> bool:
 
 def setting_of(given: Given) -> ConsoleSetting:
     """A console as its options say it."""
-    from ottla.client.registry_client import registry, registry_urls
-
-    path, address = given.text("command-config"), given.text("registry")
-    client = registry(registry_urls(registry_address(address, "--registry"), "--registry")) if address else None
-    decode = None
-    if client is not None:
-        from ottla.formats.console import ValueDecoder
-
-        decode = ValueDecoder(client.schema).decode
+    check_insecure(given)
+    path, registry = given.text("command-config"), given_registry(given)
     try:
         masks = Masks([mask(text) for text in given.all("mask")])
     except ValueError as fault:
@@ -93,18 +94,19 @@ def setting_of(given: Given) -> ConsoleSetting:
     return ConsoleSetting(
         given.need("bootstrap-server"),
         client_settings(read_properties(path) if path else {}, "ottla-console"),
-        client,
-        links(given.all("connect")),
+        registry,
+        given_workers(given),
         read_only="read-only" in given,
         shows_records="no-data" not in given,
         masks=masks,
         login=given.text("login") or "",
-        decode=decode,
-        streams=links(given.all("streams")),
+        decoding=None if registry is None else decoding(),
+        streams=given_instances(given),
         lakes=tuple(given.all("lake")),
         pipelines=_pipelines(given.all("pipeline")),
         audit_log=tuple(given.all("audit-log")),
         provider=_provider(given),
+        insecure="insecure" in given,
     )
 
 
@@ -182,11 +184,10 @@ async def _serve(setting: ConsoleSetting, given: Given, tls: dict[str, str] | No
         async with parent, serving(handler, bound, ssl_context=context):
             sys.stdout.write(f"ottla console ready: {url} on {setting.bootstrap}\n")
             sys.stdout.flush()
+            said = warnings(setting)
             if host not in LOOPBACK and not setting.asks:
-                sys.stderr.write(
-                    "ottla console: warning: anybody who reaches it may use it; --login and --oidc-issuer "
-                    "ask for users\n"
-                )
+                said.append("anybody who reaches it may use it; --login and --oidc-issuer ask for users")
+            sys.stderr.writelines(f"ottla console: warning: {each}\n" for each in said)
             await stop.wait()
         await app.close()
 
@@ -245,6 +246,10 @@ COMMAND = Command(
             choices=BY_PASSWORD,
         ),
         *OIDC,
+        Option(
+            "insecure",
+            "Show credentials to a registry and to workers by plain http, too: everybody on the way can read them.",
+        ),
         Option("ssl-config", "Serve HTTPS by the ssl.* options in this file, a server.properties too.", "FILE"),
         Option("with-parent", "End when standard input does.", hidden=True),
     ],

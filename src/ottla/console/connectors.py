@@ -7,6 +7,7 @@ import shlex
 from typing import Any
 
 from ottla.console import lists
+from ottla.console.beside import unless_refused
 from ottla.console.change import AskedChange
 from ottla.console.desk import Desk
 from ottla.console.links import LinkedServer, LinkRefused
@@ -26,7 +27,7 @@ async def connectors(desk: Desk, query: PageQuery) -> View:
     """All connectors; a worker that does not answer is named."""
     rows: list[dict[str, Any]] = []
     faults: list[str] = []
-    for number, link in enumerate(desk.setting.connect):
+    for number, link in enumerate(desk.workers):
         try:
             found = await link.ask("GET", "connectors", query="?expand=status")
         except LinkRefused as fault:
@@ -36,7 +37,7 @@ async def connectors(desk: Desk, query: PageQuery) -> View:
     values = {
         "list": listing(rows, query, COLUMNS),
         "faults": faults,
-        "workers": [link.url for link in desk.setting.connect],
+        "workers": [link.url for link in desk.workers],
         "columns": COLUMNS,
     }
     return View("connectors.html", "Connectors", values)
@@ -55,12 +56,13 @@ def _row(number: int, name: str, status: dict[str, Any]) -> dict[str, Any]:
 
 
 async def connector(desk: Desk, query: PageQuery) -> View:
-    """One connector."""
+    """One connector. A user who may not see its configuration reads so in its place."""
     number, name = query.count("worker", 0), query.need("name")
     link = _link(desk, number)
+    faults: list[str] = []
     status, config, topics = await asyncio.gather(
         link.ask("GET", "connectors", name, "status"),
-        link.ask("GET", "connectors", name, "config"),
+        unless_refused(link.ask("GET", "connectors", name, "config"), {}, faults),
         link.ask("GET", "connectors", name, "topics"),
     )
     values = {
@@ -74,6 +76,7 @@ async def connector(desk: Desk, query: PageQuery) -> View:
         "tasks": [{"trace": "", **task} for task in status["tasks"]],
         "topics": sorted(topics.get(name, {}).get("topics", ())),
         "config": [{"name": key, "value": covered(key, str(value))} for key, value in sorted(config.items())],
+        "faults": faults,
     }
     return View("connector.html", name, values)
 
@@ -114,6 +117,6 @@ async def change(desk: Desk, form: PageQuery) -> AskedChange:
 
 
 def _link(desk: Desk, number: int) -> LinkedServer:
-    if number >= len(desk.setting.connect):
+    if number >= len(desk.workers):
         raise HttpError(404, "no such worker of Connect was given: start the console with --connect URL")
-    return desk.setting.connect[number]
+    return desk.workers[number]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,17 +15,21 @@ from ottla.client.errors import ClientError, refused
 from ottla.client.model import ClientSettings, TopicView
 from ottla.client.registry_client import RegistryClient
 from ottla.client.security import OAUTHBEARER, Security
+from ottla.console.beside import credential_of
 from ottla.console.links import LinkedServer
 from ottla.console.masks import Masks
 from ottla.console.provider import ProviderSetting, UserTokens
 from ottla.console.values import Decode, Viewer
 from ottla.console.watch import ClusterWatch
 from ottla.kernel.errors import ApiError, ErrorCode
+from ottla.web.credentials import Credential
 from ottla.web.exchange import HttpError
 
 if TYPE_CHECKING:
     from ottla.pipeline.reading import PipelineFile
 
+Decoding = Callable[[RegistryClient], Decode]
+"""Makes the reader of values by the schemas of a registry, as one user sees them."""
 _FRESH_S, _OLD_S = 5.0, 30.0
 _MOST_SEARCHES = 50
 
@@ -43,8 +47,8 @@ class ConsoleSetting:
     masks: Masks = field(default_factory=Masks)
     login: str = ""
     """The mechanism by which users log in with a name and a password; empty: nobody can."""
-    decode: Decode | None = None
-    """Reads values by the schemas of the registry."""
+    decoding: Decoding | None = None
+    """None: values are not decoded by schemas."""
     streams: tuple[LinkedServer, ...] = ()
     lakes: tuple[str, ...] = ()
     pipelines: tuple[PipelineFile, ...] = ()
@@ -52,6 +56,8 @@ class ConsoleSetting:
     """The files of a broker's audit log, the oldest first."""
     provider: ProviderSetting | None = None
     """The identity provider at which users log in; None: at none."""
+    insecure: bool = False
+    """True if the registry and the workers get credentials by plain http, too, where they are other machines."""
 
     @property
     def asks(self) -> bool:
@@ -71,6 +77,15 @@ class Desk:
         self.client = client = replace(setting.client, security=_security(setting, user, password, tokens))
         self.admin = Admin(setting.bootstrap, settings=client)
         self.watch = ClusterWatch(self.admin)
+        self._registry, self.workers = setting.registry, setting.connect
+        self._is_of_user = bool(self.user)
+        if self._is_of_user:
+            shown = credential_of(self.user, client.security, tokens, insecure=setting.insecure)
+            self._registry = None if setting.registry is None else setting.registry.asked_by(shown)
+            self.workers = tuple(link.asked_by(shown) for link in setting.connect)
+        self._decode: Decode | None = None
+        if setting.decoding is not None and self._registry is not None:
+            self._decode = setting.decoding(self._registry)
         self.token = secrets.token_urlsafe(24)
         self.searches: dict[str, object] = {}
         self.used_s = time.monotonic()
@@ -85,8 +100,16 @@ class Desk:
             await asyncio.wait({self._asking})
         await self.watch.close()
         await self.admin.close()
+        if self._is_of_user:
+            self._close_own()
         if self.client.security.tokens is not None and self.tokens is not None:
             oauth.forget(self.client.security.tokens)
+
+    def _close_own(self) -> None:
+        for link in self.workers:
+            link.close()
+        if self._registry is not None:
+            self._registry.close()
 
     @property
     def is_over(self) -> bool:
@@ -134,13 +157,13 @@ class Desk:
         """Reads records of a topic; HttpError 403 where the console shows none."""
         if not self.setting.shows_records:
             raise HttpError(403, "this console was started with --no-data: it shows no records")
-        return Viewer(self.setting.decode, self.setting.masks.of(topic))
+        return Viewer(self._decode, self.setting.masks.of(topic))
 
     def registry(self) -> RegistryClient:
-        """The registry; HttpError 404 where none was given."""
-        if self.setting.registry is None:
+        """The registry, asked by this user; HttpError 404 where none was given."""
+        if self._registry is None:
             raise HttpError(404, "no schema registry was given: start the console with --registry URL")
-        return self.setting.registry
+        return self._registry
 
     def keep(self, search: object) -> str:
         """Keep a search, so that it can go on; the name to ask for it. The oldest is forgotten beyond some."""
@@ -160,6 +183,6 @@ def _security(setting: ConsoleSetting, user: str, password: str, tokens: UserTok
     return Security(protocol, own.tls, setting.login, user, password) if user else own
 
 
-def links(urls: Sequence[str]) -> tuple[LinkedServer, ...]:
-    """The servers of these URLs."""
-    return tuple(LinkedServer(url) for url in urls)
+def links(urls: Sequence[str], credential: Credential | None = None) -> tuple[LinkedServer, ...]:
+    """The servers of these URLs, which may ask who calls; ValueError for one that is no URL."""
+    return tuple(LinkedServer(url, credential) for url in urls)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
+
+from ottla.web.credentials import REFUSED, Credential, NoCredential
 
 _TIMEOUT_S = 10.0
 
@@ -21,9 +23,25 @@ class LinkRefused(Exception):
 class LinkedServer:
     """One server by its URL."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, credential: Credential | None = None) -> None:
+        """`credential`: the caller, where the server may ask who calls. ValueError says why the URL is none."""
+        parts = urlsplit(url)
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("its URL must not hold a user or a password: pages show it")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is not the URL of a server: write http://HOST:PORT")
         self.url = url.rstrip("/")
+        self._credential = credential
         self._pool: Any = None
+
+    def asked_by(self, credential: Credential) -> LinkedServer:
+        """The same server for another caller, by connections of its own."""
+        return LinkedServer(self.url, credential)
+
+    def close(self) -> None:
+        """Close the connections. A later request opens new ones."""
+        if self._pool is not None:
+            self._pool.clear()
 
     async def ask(self, method: str, *path: str, query: str = "", body: object = None) -> Any:
         """The JSON that a path answers; its parts may hold any sign. LinkRefused has the server's own words."""
@@ -43,11 +61,18 @@ class LinkedServer:
         try:
             found = json.loads(answer.data) if answer.data else None
         except ValueError:
-            raise LinkRefused(502, f"{url} answers no JSON") from None
+            if answer.status not in REFUSED:
+                raise LinkRefused(502, f"{url} answers no JSON") from None
+            found = None  # a proxy before the server may refuse the caller
         if answer.status >= 400:
             told = found.get("message", "") if isinstance(found, dict) else ""
-            raise LinkRefused(answer.status, f"{self.url} answers {answer.status}: {told or answer.reason}")
+            raise LinkRefused(answer.status, self._refusal(answer.status, told or answer.reason))
         return found
+
+    def _refusal(self, status: int, told: str) -> str:
+        if self._credential is None or status not in REFUSED:
+            return f"{self.url} answers {status}: {told}"
+        return self._credential.refusal("the worker", self.url, status, told)
 
     def _request(self, method: str, url: str, body: object) -> Any:
         import urllib3
@@ -57,6 +82,10 @@ class LinkedServer:
         sent = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json, image/svg+xml", "Content-Type": "application/json"}
         try:
-            return self._pool.request(method, url, body=sent, headers=headers)
+            shown = {} if self._credential is None else self._credential.headers(url)
+        except NoCredential as fault:
+            raise LinkRefused(401, f"{self.url} is not asked: {fault}") from None
+        try:
+            return self._pool.request(method, url, body=sent, headers=headers | shown)
         except urllib3.exceptions.HTTPError as fault:
             raise LinkRefused(502, f"{self.url} does not answer: {fault}") from None

@@ -104,7 +104,7 @@ def command(desk: Desk, topic: str, query: PageQuery, place: str) -> str:
     words = ["ottla", "consume", "-b", desk.setting.bootstrap, topic, "--from", start]
     words += ["-p", query.text("partition")] if query.text("partition") else []
     words += [] if place == "live" else ["-e"]
-    words += ["--schema"] if desk.setting.decode else []
+    words += ["--schema"] if desk.setting.decoding else []
     return shlex.join([*words, "--format", "json"])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ottla.console import lists
+from ottla.console.beside import unless_refused
 from ottla.console.change import AskedChange
 from ottla.console.desk import Desk
 from ottla.console.lists import listing
@@ -30,17 +31,16 @@ LEVELS = {
 
 
 async def schemas(desk: Desk, query: PageQuery) -> View:
-    """A page of the subjects."""
+    """A page of the subjects. Where the registry refuses the user, its sentence stands there."""
+    values: dict[str, Any] = {"registry_url": "", "level": "", "faults": []}
     if desk.setting.registry is None:
-        return View(
-            "schemas.html", "Schemas", {"registry_url": "", "list": listing([], PageQuery({}), COLUMNS), "level": ""}
-        )
-    names = await _ask(desk, "/subjects")
-    level = (await _ask(desk, "/config"))["compatibilityLevel"]
-    found = listing([{"subject": name} for name in names], query, COLUMNS)
-    return View(
-        "schemas.html", "Schemas", {"registry_url": desk.setting.registry.urls[0], "list": found, "level": level}
-    )
+        return View("schemas.html", "Schemas", {**values, "list": listing([], PageQuery({}), COLUMNS)})
+    values["registry_url"] = desk.setting.registry.urls[0]
+    names = await unless_refused(_ask(desk, "/subjects"), [], values["faults"])
+    settings = await unless_refused(_ask(desk, "/config"), {}, values["faults"])
+    values["level"] = settings.get("compatibilityLevel", "")
+    values["list"] = listing([{"subject": name} for name in names], query, COLUMNS)
+    return View("schemas.html", "Schemas", values)
 
 
 async def schema(desk: Desk, query: PageQuery) -> View:
@@ -50,9 +50,15 @@ async def schema(desk: Desk, query: PageQuery) -> View:
     versions: list[int] = await _ask(desk, path)
     right = query.count("right", versions[-1], least=versions[0], most=versions[-1])
     left = query.count("left", versions[-2] if len(versions) > 1 else right, least=versions[0], most=versions[-1])
+    faults: list[str] = []
     one, other, level = await asyncio.gather(
-        _ask(desk, f"{path}/{left}"), _ask(desk, f"{path}/{right}"), _level(desk, subject)
+        _ask(desk, f"{path}/{left}"),
+        _ask(desk, f"{path}/{right}"),
+        unless_refused(_level(desk, subject), "", faults),
     )
+    verdict: list[str] = []
+    if left != right:
+        verdict = await unless_refused(_verdict(desk, path, left, other), [], faults)
     values = {
         "subject": subject,
         "versions": versions,
@@ -64,7 +70,8 @@ async def schema(desk: Desk, query: PageQuery) -> View:
         "means": LEVELS.get(level, ""),
         "levels": list(LEVELS),
         "rows": side_by_side(_pretty(one["schema"]), _pretty(other["schema"])),
-        "verdict": await _verdict(desk, path, left, other) if left != right else [],
+        "verdict": verdict,
+        "faults": faults,
     }
     return View("schema.html", subject, values)
 
@@ -81,7 +88,8 @@ async def compatibility(desk: Desk, form: PageQuery) -> AskedChange:
         return f"The compatibility of {subject} is {level} now."
 
     body = json.dumps({"compatibility": level})
-    line = f"curl -X PUT -H 'Content-Type: application/json' -d '{body}' '{registry.urls[0]}{path}'"
+    caller = f"-u {shlex.quote(desk.user)} " if desk.user and desk.tokens is None else ""
+    line = f"curl {caller}-X PUT -H 'Content-Type: application/json' -d '{body}' '{registry.urls[0]}{path}'"
     lines = [f"{before} → {level}", LEVELS[level]]
     return AskedChange(f"Compatibility of {subject}", line, carry_out, url("schema", subject=subject), lines)
 

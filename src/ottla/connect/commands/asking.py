@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from typing import Any, Final
@@ -11,6 +10,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
 from ottla.cli.faults import Misuse
+from ottla.web.credentials import Credential, NoCredential, basic
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 USER: Final = "OTTLA_CONNECT_USER"
@@ -40,9 +40,10 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
     """The JSON of the answer, None where there is none; CallFailed says what the worker said."""
     content = None if body is None else json.dumps(body).encode()
     headers = {"Accept": "application/json"} | ({"Content-Type": "application/json"} if content else {})
-    if user := os.environ.get(USER):
-        login = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
-        headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
+    try:
+        headers |= credential_of_environment().headers(url)
+    except NoCredential as fault:
+        raise CallFailed(f"{USER}: {fault}") from None
     request = Request(f"{url}{path}", content, headers, method=method)
     try:
         with urlopen(request, timeout=_TIMEOUT_S) as answer:
@@ -59,6 +60,14 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
         return json.loads(text) if text else None
     except ValueError:
         raise CallFailed(f"{url} answers something else than JSON: is it a Connect worker?") from None
+
+
+def credential_of_environment() -> Credential:
+    """The caller whom the environment names; nobody's credential where it names none."""
+    user, password = os.environ.get(USER), os.environ.get(PASSWORD, "")
+    if not user:
+        return Credential("nobody", "password", None)
+    return Credential(f"User:{user}", "password", lambda: basic(user, password), in_the_clear=True)
 
 
 def _message(content: bytes) -> str:
