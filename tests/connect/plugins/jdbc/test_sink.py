@@ -84,6 +84,58 @@ def test_one_bad_record_costs_itself_alone(url):
     assert ask(url, "SELECT id, v FROM t ORDER BY id") == [(1, "a"), (2, "b"), (4, "d"), (5, "e")]
 
 
+def test_a_bad_row_is_refused_also_where_a_later_one_of_its_batch_has_the_same_key(url):
+    ask(url, "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR(9) CHECK (v <> 'bad'))")
+    with pytest.raises(RefusedRecords) as fault:
+        put(url, rows_of((1, "bad"), (1, "b"), (1, "c"), (2, "d")), **KEYED, insert_mode="upsert")
+    assert [record.offset for record, _ in fault.value.refused] == [0]
+    assert ask(url, "SELECT id, v FROM t ORDER BY id") == [(1, "c"), (2, "d")]
+
+
+def test_rows_of_arrays_and_text_that_is_too_long_are_taken_one_by_one_and_whole(postgres):
+    ask(postgres, "DROP SCHEMA IF EXISTS public CASCADE", "CREATE SCHEMA public")
+    ask(postgres, "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR(5), code CHAR(3), f REAL, tags TEXT[], raw BYTEA)")
+    wide = struct(
+        [("id", data.INT64), ("v", data.OPTIONAL_STRING), ("code", data.OPTIONAL_STRING),
+         ("f", data.FLOAT32.but(optional=True)), ("raw", data.BYTES.but(optional=True))]
+    )  # fmt: skip
+    tagged = struct([("id", data.INT64), ("tags", data.array(data.STRING))])
+    records = [
+        a_record(1, {"id": 1, "v": "short", "code": "abc", "f": 0.5, "raw": b"\x00\xff"}, 0, wide),
+        a_record(2, {"id": 2, "v": "too long"}, 1, wide),
+        a_record(3, {"id": 3, "v": 'q"{}', "code": "abcd"}, 2, wide),
+        a_record(4, {"id": 4, "v": "NULL", "f": float("nan")}, 3, wide),
+        a_record(5, {"id": 5, "tags": ["a", "b"]}, 4, tagged),
+    ]
+    with pytest.raises(RefusedRecords) as fault:
+        put(postgres, records, **KEYED)
+    assert [record.offset for record, _ in fault.value.refused] == [1, 2]
+    assert ask(postgres, "SELECT id, v, code, f::text, tags, raw FROM t ORDER BY id") == [
+        (1, "short", "abc", "0.5", None, b"\x00\xff"),
+        (4, "NULL", None, "NaN", None, None),
+        (5, None, None, None, ["a", "b"], None),
+    ]
+
+
+def test_records_without_schemas_and_with_changing_ones_each_have_their_own_columns(url):
+    ask(url, "CREATE TABLE t (id BIGINT PRIMARY KEY, v VARCHAR(9), w VARCHAR(9))")
+    wider = struct([("w", data.OPTIONAL_STRING), ("id", data.INT64)])
+    records = [
+        SinkRecord("t", 0, None, {"k": 0}, None, {"v": "a", "id": 1}, offset=0),
+        SinkRecord("t", 0, None, None, None, {"id": 2, "w": "b"}, offset=1),
+        a_record(3, {"id": 3, "v": "c"}, 2),
+        a_record(4, {"id": 4, "w": "d"}, 3, wider),
+        a_record(5, {"id": 5, "v": "e"}, 4),
+        SinkRecord("t", 0, None, None, None, "no row", offset=5),
+    ]
+    with pytest.raises(RefusedRecords) as fault:
+        put(url, records, pk_mode="record_value", pk_fields="id")
+    assert [record.offset for record, _ in fault.value.refused] == [5]
+    assert ask(url, "SELECT id, v, w FROM t ORDER BY id") == [
+        (1, "a", None), (2, None, "b"), (3, "c", None), (4, None, "d"), (5, "e", None),
+    ]  # fmt: skip
+
+
 def test_update_changes_rows_that_are_there_and_adds_none(url):
     ask(url, "CREATE TABLE t (id BIGINT PRIMARY KEY, v TEXT)", "INSERT INTO t VALUES (1,'a')")
     put(url, rows_of((1, "z"), (2, "b")), **KEYED, insert_mode="update")
