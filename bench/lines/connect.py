@@ -145,13 +145,16 @@ def timed(process: subprocess.Popen[bytes], done: Callable[[], int], count: int)
     }
 
 
-def line(name: str, title: str, measure: Callable[[Rig, str], Figures], at_least: float) -> Line:
+def line(
+    name: str, title: str, measure: Callable[[Rig, str], Figures], at_least: float, at_most_memory: float | None = 1 / 8
+) -> Line:
+    """A line with wanted ratios of its rates and of the worker's memory: light connectors take an eighth."""
     return Line(
         f"connect-{name}",
         (
             Figure("records_per_second", title, "/s", at_least=at_least),
             Figure("records_per_cpu_second", "  for a second of the worker's processor time", "/s", at_least=at_least),
-            Figure("peak_mb", "  memory of the worker, at most", "MB", more_is_better=False, at_most=1 / 8),
+            Figure("peak_mb", "  memory of the worker, at most", "MB", more_is_better=False, at_most=at_most_memory),
         ),
         measure,
         rounds=3,

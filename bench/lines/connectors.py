@@ -237,7 +237,7 @@ SINKS: dict[str, Callable[[str], dict[str, object]]] = {
     },
 }  # fmt: skip
 LINES: list[Line] = [
-    *([line("iceberg", "connect: JSON into an Iceberg table, beside Iceberg's sink", into_iceberg, 4.0)]
+    *([line("iceberg", "connect: JSON into an Iceberg table, beside Iceberg's sink", into_iceberg, 4.0, None)]
       if ICEBERG.exists() else []),
     *([line("jdbc-sink", "connect: records into PostgreSQL, beside Debezium's sink", into_rows, 1.0)]
       if DEBEZIUM.exists() and programs() is not None else []),
