@@ -276,8 +276,10 @@ class Node:
         self._look_at_clock()
         if self.metadata.cluster_id:
             await refuse_older_store(self.around, self.replicas.directories.disk, self.replicas.directories.paths)
-            self.replicas.directories.incarnations.ages = await self._ages.stored()
+            incarnations = self.replicas.directories.incarnations
+            incarnations.ages = await self._ages.stored()
             self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
+            incarnations.ages = await self._ages.opened(incarnations.ages)
             await self._register(host, listeners)
         else:  # the first broker of a new cluster: there is nothing to recover
             self.replicas.directories.begin_anew(self._new_id)

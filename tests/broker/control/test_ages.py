@@ -12,6 +12,7 @@ from sim_cluster import SimCluster
 
 from ottla.broker.control.ages import EVERY_MS
 from ottla.kernel.ids import NO_LEADER
+from ottla.sim.disk_nodes import DirectoryNode
 from ottla.storage.directory.directory import LogDirectory
 
 OLDER = "restored from a snapshot of that run"
@@ -135,6 +136,26 @@ def test_a_directory_as_it_was_left_is_never_older(caplog, clean):
                 machine.disk.lose_unsynced()
             cluster.start(2)
     assert OLDER not in caplog.text
+
+
+def test_a_directory_that_comes_back_after_its_successor_grows_older_than_the_store_knows_it():
+    """Its records are fetched anew, as the cluster had another directory in its place; the broker goes on with it."""
+    cluster = a_written_cluster()
+    machine = cluster.machines[2]
+    copy, was = machine.disk.copied("/data"), directory(cluster, 2).directory_id
+    for _ in range(3):
+        produce(cluster, 1, acks=-1)
+        cluster.loop.run_for(2 * EVERY_MS)
+    for node in (DirectoryNode(), copy):
+        cluster.kill(2)
+        machine.disk.put_back("/data", node)
+        cluster.start(2)
+        cluster.until(lambda: len(partition(cluster, 1).in_sync) == 3, 60_000)
+        produce(cluster, 1, acks=-1)
+    cluster.loop.run_for(3 * EVERY_MS)
+    assert machine.current.fatal is None
+    assert directory(cluster, 2).directory_id == was and directory(cluster, 2).age.on_disk == cluster.store.ages[was]
+    assert [records(cluster, number) for number in (1, 2, 3)] == [7, 7, 7]
 
 
 def test_the_age_stands_still_while_nothing_is_written():

@@ -9,6 +9,7 @@ records that it acknowledged, so it stops, and comes back as an older copy (rule
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,14 @@ class Ages:
         me = self._around.metadata.brokers.get(self._around.broker)
         known = [] if me is None or self._is_alone() else [held.directory_id for held in me.held]
         return {directory_id: await self._known(directory_id) for directory_id in known}
+
+    async def opened(self, stored: Mapping[str, int]) -> dict[str, int]:
+        """The stored ages, with those of opened directories that this broker did not have last.
+
+        One of them may have been its own before: its age goes on above that.
+        """
+        others = [] if self._is_alone() else [one.directory_id for one in self._directories.online if one.age.found]
+        return {**stored, **{each: await self._known(each) for each in others if each not in stored}}
 
     async def _known(self, directory_id: str) -> int:
         """An age that cannot be read proves nothing: the start goes on without it."""
