@@ -6,7 +6,7 @@ from random import Random
 
 from tests.sim.drawn import without_what_came_last
 
-from ottla.sim.drawing import draw_transactions, draw_with_options, with_guests, with_members
+from ottla.sim.drawing import draw_transactions, draw_with_options, with_guests, with_logins, with_members
 from ottla.sim.plan import CLASSIC, CONSUMER, Plan
 from ottla.sim.world import World
 
@@ -138,8 +138,14 @@ def _guests(plan: Plan) -> Plan:
     return plan._replace(sync_us=(200, 4000), value_bytes=(8, 30))
 
 
+def _guests_who_log_in(plan: Plan) -> Plan:
+    """Guests whose sessions and tokens end."""
+    return with_logins(Random(f"logins-{plan.seed}"), _guests(plan))
+
+
 CIRCUMSTANCES = {
     "guests": _guests,
+    "guests who log in": _guests_who_log_in,
     "few writes": _few_writes,
     "one log": _one_log,
     "leaders moved": _leaders_move,

@@ -23,6 +23,8 @@ def test_a_share_of_clusters_leaves_every_option_at_its_default():
         "transaction.state.log.num.partitions",
         "authorizer.class.name",
         "super.users",
+        "sasl.enabled.mechanisms",
+        "delegation.token.secret.key",
     }
     as_they_come = [plan for seed in SEEDS if (plan := draw_plan(seed, 3)) != draw_with_options(seed, 3)]
     assert 20 <= len(as_they_come) <= 80
@@ -94,3 +96,14 @@ def test_a_share_of_worlds_has_guests_and_an_authorizer_and_the_others_are_as_be
     assert 18 <= sum(plan.limits_clients for plan in drawn) <= 50
     assert 30 <= sum(plan.guests or plan.limits_clients for plan in drawn) <= 70
     assert any(draw_plan(seed).guests for seed in SEEDS) and any(draw_plan(seed).limits_clients for seed in SEEDS)
+
+
+def test_most_worlds_with_guests_have_them_log_in_and_the_others_are_as_before():
+    drawn = [draw_plan(seed, 3) for seed in SEEDS]
+    with_guests = [plan for plan in drawn if plan.guests]
+    assert 0.5 < sum(plan.guests_log_in for plan in with_guests) / len(with_guests) < 0.9
+    for plan in drawn:
+        assert plan.guests or not plan.guests_log_in
+        assert ("delegation.token.secret.key" in dict(plan.broker_texts)) == plan.guests_log_in
+        assert plan.guests_log_in or "connections.max.reauth.ms" not in dict(plan.broker_texts)
+    assert any(draw_plan(seed).guests_log_in for seed in SEEDS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from random import Random
 
+from ottla.access.mechanisms.scram import SHA_256
 from ottla.access.names import ANONYMOUS
 from ottla.config.broker_checks import STANDARD_AUTHORIZER
 from ottla.sim.plan import (
@@ -22,6 +23,7 @@ from ottla.sim.plan import (
     PARTITION,
     REFUSED,
     REPLICAS,
+    TOKEN_MAKER,
     Plan,
     TopicPlan,
     TransactionPlan,
@@ -54,6 +56,14 @@ _ACCESS_SHARE = 0.25
 """The share of worlds with guests, with quotas, or with both."""
 _AUTHORIZED = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": ANONYMOUS}
 """Options of brokers that limit guests, and nobody else."""
+_LOGS_IN_SHARE = 0.7
+"""Share of worlds with guests."""
+_WITH_TOKENS = {
+    "super.users": f"{ANONYMOUS};{TOKEN_MAKER}",
+    "sasl.enabled.mechanisms": SHA_256,
+    "delegation.token.secret.key": "simulated",
+}
+"""Options of brokers at which guests log in with delegation tokens."""
 _AS_IT_COMES_SHARE = 0.2
 _SAID_ALWAYS = (
     "min.insync.replicas",
@@ -67,6 +77,7 @@ _SAID_ALWAYS = (
     "group.consumer.heartbeat.interval.ms",
     "transaction.state.log.num.partitions",
     *_AUTHORIZED,
+    *_WITH_TOKENS,
 )
 _READ_BY_JUDGES = {"broker.session.timeout.ms": "6000", "replica.lag.time.max.ms": "30000"}
 """The values of a world with default options."""
@@ -105,7 +116,8 @@ def draw_with_options(seed: int, brokers: int = 1) -> Plan:
     plan = _draw_members(Random(f"members-{seed}"), plan)
     plan = _draw_contested(Random(f"contested-{seed}"), plan)
     plan = _draw_late_markers(Random(f"late-markers-{seed}"), plan)
-    return _draw_access(Random(f"access-{seed}"), plan)
+    plan = _draw_access(Random(f"access-{seed}"), plan)
+    return _draw_logins(Random(f"logins-{seed}"), plan)
 
 
 def _draw_access(random: Random, plan: Plan) -> Plan:
@@ -123,6 +135,18 @@ def with_guests(random: Random, plan: Plan) -> Plan:
     guarded = TopicPlan(GUARDED, random.randint(1, 2), configs)
     texts = dict(plan.broker_texts) | _AUTHORIZED
     return plan._replace(guests=True, topics=(*plan.topics, guarded), broker_texts=tuple(sorted(texts.items())))
+
+
+def _draw_logins(random: Random, plan: Plan) -> Plan:
+    """The same world with guests that log in, in a share of the worlds with guests."""
+    return with_logins(random, plan) if plan.guests and random.random() < _LOGS_IN_SHARE else plan
+
+
+def with_logins(random: Random, plan: Plan) -> Plan:
+    """The same world with guests that log in with delegation tokens; a session may end before its token does."""
+    longest = {"connections.max.reauth.ms": str(random.choice((0, 1200, 2500)))}
+    texts = dict(plan.broker_texts) | _WITH_TOKENS | longest
+    return plan._replace(guests_log_in=True, broker_texts=tuple(sorted(texts.items())))
 
 
 def _consumer_texts(random: Random) -> dict[str, str]:

@@ -125,7 +125,7 @@ class Faults:
         for machine in world.machines.values():
             if machine.disk.broken:
                 self.lose_power(machine)
-            machine.wall_off_ms = 0
+            machine.set_clock(0)
             machine.disk.capacity_bytes = 1 << 62
             machine.disk.forget_faults()
             machine.set_sync_us(world.plan.sync_us)
@@ -365,7 +365,7 @@ class Faults:
         """Set the clock of a machine, whose broker may restart with it: a little off, or up to a year ahead."""
         off_ms = self.random.randint(-_CLOCK_MS, _CLOCK_MS)
         far_ms = off_ms - _CLOCK_MS // 2
-        self.pick().wall_off_ms = far_ms * _FAR if far_ms > 0 else off_ms
+        self.pick().set_clock(far_ms * _FAR if far_ms > 0 else off_ms)
         return True
 
     # among several brokers

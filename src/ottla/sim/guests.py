@@ -16,20 +16,26 @@ from ottla.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.records.compression import Codec
 from ottla.sim.checkers.history import Admitted, BatchRefused, Dismissed, Dismissing, LogKey
+from ottla.sim.doorkeeper import Doorkeeper
+from ottla.sim.logins import LOGIN_ACTS, Logins
 from ottla.sim.plan import GUARDED
 from ottla.sim.producers import Producer
 from ottla.sim.readers import Reader
+from ottla.sim.tokens import TOKEN_ENDED, TokenDesk
 
 if TYPE_CHECKING:
+    from ottla.sim.peer import Caller
     from ottla.sim.setting import Guarded, KnownTopic, Setting
 
 ADMITTED, DISMISSED, TURNED_AWAY = "guest admitted", "guest dismissed", "batch of a guest refused"
-GUEST_ACTS = (ADMITTED, DISMISSED, TURNED_AWAY)
+GUEST_ACTS = (ADMITTED, DISMISSED, TURNED_AWAY, *LOGIN_ACTS, TOKEN_ENDED)
 _ALL = -1
 _BY_NAME = 12
 _AGAIN_US = 30_000
 _STAYS_US = (200_000, 1_200_000)
 """The time for which a guest goes on, once it is admitted and again once it is dismissed."""
+_STAYS_LOGGED_IN_US = (600_000, 2_200_000)
+"""The same for guests that log in, so that sessions end meanwhile."""
 _WAITS_MS = (300, 800, 1500)
 _USES = (Operation.READ, Operation.WRITE)
 
@@ -40,7 +46,8 @@ class Guests:
     def __init__(self, setting: Guarded) -> None:
         self._setting = setting
         self._random = Random(f"guests-{setting.plan.seed}")
-        self._peer = setting.peer("doorkeeper")
+        self._keeper = Doorkeeper(setting, setting.peer("doorkeeper"))
+        self._stays_us = _STAYS_LOGGED_IN_US if setting.plan.guests_log_in else _STAYS_US
         self.done = dict.fromkeys(GUEST_ACTS, 0)
 
     async def run(self) -> None:
@@ -48,66 +55,65 @@ class Guests:
         while not self._setting.ending:
             topic = next((each for each in self._setting.topics() if each.plan.name == GUARDED), None)
             if topic is None:
-                await self._peer.sleep_us(_AGAIN_US)
+                await self._keeper.peer.sleep_us(_AGAIN_US)
                 continue
             number += 1
             await self._one(f"guest{number}", topic)
-        self._peer.close()
+        self._keeper.peer.close()
 
     async def _one(self, name: str, topic: KnownTopic) -> None:
         """One guest, from the first right to the last refusal."""
         setting, saw = self._setting, self._setting.saw
-        granted = await self._ask(self._grant(name), lambda answer: [each.error_code for each in answer.results])
+        granted = await self._keeper.ask(self._grant(name), lambda answer: [each.error_code for each in answer.results])
         if granted is None:
             return
         saw(Admitted(setting.loop.now_us, name, topic.topic_id.hex()))
         self.done[ADMITTED] += 1
-        guest = _Guest(name, setting, topic, self._turned_away)
+        desk = self._desk(name) if setting.plan.guests_log_in else None
+        caller = _principal(name) if desk is None else desk.logins
+        guest = _Guest(name, setting, topic, caller, self._turned_away)
         setting.spawn(f"{name} writes", guest.write())
         setting.spawn(f"{name} reads", guest.read())
-        await self._peer.sleep_us(self._random.randint(*_STAYS_US))
+        await self._stay()
         saw(Dismissing(setting.loop.now_us, name))
-        if await self._revoke(name) and granted:
+        if await self._revoke(name) and granted.surely_once:
             saw(Dismissed(setting.loop.now_us, name))
             self.done[DISMISSED] += 1
-        await self._peer.sleep_us(self._random.randint(*_STAYS_US))
+        await self._stay()
         guest.over = True
+        if desk is not None:
+            desk.over = True
+
+    async def _stay(self) -> None:
+        await self._keeper.peer.sleep_us(self._random.randint(*self._stays_us))
+
+    def _desk(self, name: str) -> TokenDesk:
+        """The desk that gives a guest its tokens from now on."""
+        desk = TokenDesk(name, self._setting, Logins(name, self._setting, self._count), self._count)
+        self._setting.spawn(f"tokens of {name}", desk.run())
+        return desk
+
+    def _count(self, act: str) -> None:
+        self.done[act] += 1
 
     def _turned_away(self) -> None:
-        self.done[TURNED_AWAY] += 1
+        self._count(TURNED_AWAY)
 
     async def _revoke(self, name: str) -> bool:
         """Take the rights away, or deny them; True once every broker knows."""
         if self._random.random() < 0.5:
             denied = [_creation(name, use, Permission.DENY) for use in _USES]
             request: Any = CreateAclsRequest(creations=denied)
-            return await self._ask(request, lambda answer: [each.error_code for each in answer.results]) is not None
-        request = DeleteAclsRequest(filters=[_filter(name, use) for use in _USES])
-        return await self._ask(request, lambda answer: [each.error_code for each in answer.filter_results]) is not None
+            made = await self._keeper.ask(request, lambda answer: [each.error_code for each in answer.results])
+        else:
+            request = DeleteAclsRequest(filters=[_filter(name, use) for use in _USES])
+            made = await self._keeper.ask(request, lambda answer: [each.error_code for each in answer.filter_results])
+        return made is not None
 
     def _grant(self, name: str) -> CreateAclsRequest:
         """The uses of the topic, and to know of it, which stays."""
         uses = (*_USES, Operation.DESCRIBE)
         return CreateAclsRequest(creations=[_creation(name, use, Permission.ALLOW) for use in uses])
-
-    async def _ask(self, request: Any, errors: Callable[[Any], list[int]]) -> bool | None:
-        """Ask until the answer is without an error, and then wait until every broker has applied the change.
-
-        False if an earlier try was not answered so, and may still be carried out; None if the world ends before.
-        """
-        setting, peer, surely = self._setting, self._peer, True
-        while not setting.ending:
-            answer = await peer.ask(request)
-            if answer is not None and not any(errors(answer)):
-                version = setting.head()
-                while not setting.all_know(version):
-                    if setting.ending:
-                        return None
-                    await peer.sleep_us(_AGAIN_US)
-                return surely
-            surely = False
-            await peer.sleep_us(_AGAIN_US)
-        return None
 
 
 def _creation(name: str, use: Operation, permission: Permission) -> AclCreation:
@@ -141,11 +147,13 @@ def _principal(name: str) -> str:
 class _Guest:
     """One guest's two clients, until `over`."""
 
-    def __init__(self, name: str, setting: Setting, topic: KnownTopic, turned_away: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, setting: Setting, topic: KnownTopic, caller: Caller, turned_away: Callable[[], None]
+    ) -> None:
         self.over = False
         self._setting = setting
-        self._writer = _Writer(name, setting, topic, turned_away)
-        self._reader = _Reader(name, setting)
+        self._writer = _Writer(name, setting, topic, caller, turned_away)
+        self._reader = _Reader(name, setting, caller)
 
     async def write(self) -> None:
         await self._go_on(self._writer.send_one)
@@ -162,8 +170,10 @@ class _Guest:
 
 
 class _Writer(Producer):
-    def __init__(self, name: str, setting: Setting, topic: KnownTopic, turned_away: Callable[[], None]) -> None:
-        super().__init__(name, setting, principal=_principal(name))
+    def __init__(
+        self, name: str, setting: Setting, topic: KnownTopic, caller: Caller, turned_away: Callable[[], None]
+    ) -> None:
+        super().__init__(name, setting, caller=caller)
         self._topic = topic
         self._turned_away = turned_away
 
@@ -187,9 +197,6 @@ class _Writer(Producer):
 
 class _Reader(Reader):
     waits_ms = _WAITS_MS
-
-    def __init__(self, name: str, setting: Setting) -> None:
-        super().__init__(name, setting, principal=_principal(name))
 
     def _followed(self) -> dict[str, KnownTopic]:
         return {name: topic for name, topic in super()._followed().items() if name == GUARDED}

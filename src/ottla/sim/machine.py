@@ -11,6 +11,7 @@ from random import Random
 from ottla.broker.node import Node
 from ottla.broker.replicas.syncers import Syncers
 from ottla.config.resolve import Layers
+from ottla.config.security import SASL_PLAINTEXT, listener_security
 from ottla.coordination.memory import MemoryStore
 from ottla.kernel.errors import ApiError
 from ottla.kernel.ids import BrokerId
@@ -53,7 +54,7 @@ class _Clock:
         return self._loop.mono_ms()
 
     def wall_ms(self) -> int:
-        return self._loop.wall_ms() + self._machine.wall_off_ms
+        return self._machine.wall_ms
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Timer:
         return self._loop.call_later(delay_ms, self._guard(callback))
@@ -163,7 +164,22 @@ class MachineRun:
     # as network.Server
 
     def serve(self, connection: ServerConnection, frame: memoryview) -> None:
-        self.node.dispatch.serve(connection, frame)
+        if connection.login is None:
+            self.node.dispatch.serve(connection, frame)
+        else:
+            self.node.gate.serve(connection, frame)
+
+    def ask_who(self, connection: ServerConnection) -> None:
+        """Treat a connection as server/listener.py does on a listener with SASL."""
+
+        def proven() -> None:
+            connection.reader.max_frame_bytes = self.max_frame_bytes
+
+        security, problems = listener_security(self.machine.texts, SASL_PLAINTEXT)
+        assert not problems, problems
+        connection.login = self.node.gate.login(security)
+        connection.reader.max_frame_bytes = security.most_bytes
+        connection.proven = proven
 
     def guard(self, callback: Callable[[], None]) -> Callable[[], None]:
         def guarded() -> None:
@@ -228,7 +244,9 @@ class Machine:
         self.seed = seed
         self.texts = texts
         self.wall_off_ms = 0
-        """The offset of this machine's wall clock from the true time."""
+        """The offset of this machine's wall clock from the true time; changed by `set_clock`."""
+        self.clock_changes = 0
+        self._most_off_ms = 0
         self.disk = self._new_disk()
         self.more_directories: tuple[str, ...] = ()
         """The log directories besides DATA."""
@@ -254,7 +272,22 @@ class Machine:
         """Earlier incarnations, kept until the world ends, so that none is finalized in the middle of a run."""
 
     def _new_disk(self) -> SimDisk:
-        return SimDisk(wall_ms=lambda: self.loop.wall_ms() + self.wall_off_ms)
+        return SimDisk(wall_ms=lambda: self.wall_ms)
+
+    def set_clock(self, off_ms: int) -> None:
+        """Set the wall clock, by its offset from the true time."""
+        self.wall_off_ms = off_ms
+        self.clock_changes += 1
+        self._most_off_ms = max(self._most_off_ms, off_ms)
+
+    @property
+    def wall_ms(self) -> int:
+        return self.loop.wall_ms() + self.wall_off_ms
+
+    @property
+    def latest_wall_ms(self) -> int:
+        """A time that the wall clock has not passed so far, however it was set."""
+        return self.loop.wall_ms() + self._most_off_ms
 
     def lose_disk(self) -> None:
         """Replace the disk by an empty one; the broker's process must have ended."""

@@ -63,6 +63,9 @@ class Server(Protocol):
 
     def serve(self, connection: ServerConnection, frame: memoryview) -> None: ...
 
+    def ask_who(self, connection: ServerConnection) -> None:
+        """Begin a login: the connection belongs to nobody until it is done."""
+
     def guard(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Wrap a callback that must not run once this incarnation is gone."""
 
@@ -98,13 +101,19 @@ class Network:
         return way_us
 
     def connect(
-        self, server: Server, client: ClientEnd, name: str, *, host: str = CLIENTS, principal: str = ANONYMOUS
+        self, server: Server, client: ClientEnd, name: str, *, host: str = CLIENTS, principal: str | None = ANONYMOUS
     ) -> Wire:
-        """Open a connection from a program on `host`, which the server takes for the principal's."""
+        """Open a connection from a program on `host`, which the server takes for the principal's.
+
+        None: the program must log in.
+        """
         self.opened += 1
         wire = Wire(self, server, client, f"{name}-{self.opened}", (host, server.address[0]))
         assert wire.server is not None
-        wire.server.connection.principal = principal
+        if principal is None:
+            server.ask_who(wire.server.connection)
+        else:
+            wire.server.connection.principal = principal
         return wire
 
     def block(self, sender: str, receiver: str) -> None:

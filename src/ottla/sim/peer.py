@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
+from ottla.access.login import LoginStage
 from ottla.access.names import ANONYMOUS
 from ottla.client.core.link import Link, api_of, api_versions_request, response_of
 from ottla.client.errors import ProtocolViolation
@@ -30,12 +31,33 @@ class Violation(Exception):
     """An answer cannot be parsed."""
 
 
-class _Asked:
-    __slots__ = ("question", "slot", "timer")
+class Credentials(Protocol):
+    """A client's way to log in at each broker; it hears of what comes of its sessions."""
 
-    def __init__(self, slot: Slot[Any], timer: SimTimer, question: Question | None) -> None:
+    async def prove(self, peer: Peer) -> bool:
+        """Log in, if that is due on the peer's connection; False if the broker refused it or was lost."""
+
+    def answered(self, peer: Peer, request: type[Any], sent_us: int) -> None:
+        """Note that a request of this class, sent then, was answered."""
+
+    def lost(self, peer: Peer, stage: LoginStage) -> None:
+        """Note that the connection was lost, and what its broker thought of its login."""
+
+
+Caller = str | Credentials
+"""The principal that brokers take a client for without a login, or what it logs in with."""
+
+
+class _Asked:
+    __slots__ = ("question", "request", "sent_us", "slot", "timer")
+
+    def __init__(
+        self, slot: Slot[Any], timer: SimTimer, request: type[Any], sent_us: int, question: Question | None
+    ) -> None:
         self.slot = slot
         self.timer = timer
+        self.request = request
+        self.sent_us = sent_us
         self.question = question
 
 
@@ -49,7 +71,10 @@ class _Dialogue:
         self.gone = False
         serving = machine.serving
         assert serving is not None
-        self.wire: Wire = network.connect(serving, self, peer.name, principal=peer.principal)
+        principal = peer.caller if isinstance(peer.caller, str) else None
+        self.wire: Wire = network.connect(serving, self, peer.name, principal=principal)
+        assert self.wire.server is not None
+        self.login = self.wire.server.connection.login
 
     def on_bytes(self, piece: bytes) -> None:
         inbox = self.link.inbox
@@ -72,6 +97,8 @@ class _Dialogue:
         asked.timer.cancel()
         if asked.question is not None:
             self.peer.hold(answered(asked.question, message))
+        if self.peer.credentials is not None:
+            self.peer.credentials.answered(self.peer, asked.request, asked.sent_us)
         asked.slot.fill(message)
 
     def on_lost(self) -> None:
@@ -99,16 +126,17 @@ class Peer:
         machine: Machine,
         timeout_ms: int,
         hold: Hold,
-        principal: str = ANONYMOUS,
+        caller: Caller = ANONYMOUS,
     ) -> None:
         """`hold` gets the anomalies of the answers."""
         self.name = name
-        self.principal = principal
+        self.caller = caller
+        self.credentials = None if isinstance(caller, str) else caller
         self.hold = hold
         self._timeout_ms = timeout_ms
         self.loop = loop
         self._network = network
-        self._machine = machine
+        self.machine = machine
         self._dialogue: _Dialogue | None = None
         self._versions: dict[int, tuple[int, int]] = {}
 
@@ -119,21 +147,24 @@ class Peer:
     @property
     def reachable(self) -> bool:
         """True if a process listens there, even one that stands still."""
-        return self._machine.serving is not None
+        return self.machine.serving is not None
 
     async def connect(self) -> bool:
-        """Connect, with ApiVersions as the first request; False if no process listens."""
+        """Connect, with ApiVersions as the first request, and log in if that is due.
+
+        False if no process listens, or if the connection was refused or lost.
+        """
         if self._dialogue is not None:
-            return True
-        if self._machine.serving is None:
+            return self.credentials is None or await self.credentials.prove(self)
+        if self.machine.serving is None:
             await self.sleep_us(_CONNECT_AGAIN_US)
             return False
-        dialogue = self._dialogue = _Dialogue(self, self._network, self._machine)
+        dialogue = self._dialogue = _Dialogue(self, self._network, self.machine)
         response = await self._send(api_versions_request(), 4)
         if response is None or self._dialogue is not dialogue:
             return False
         dialogue.link.learn(response)
-        return True
+        return self.credentials is None or await self.credentials.prove(self)
 
     async def ask(self, request: Any, *, most: int = 32767, timeout_ms: int | None = None) -> Any:
         """Ask; return the answer, or None if the connection was lost or the answer is late (then it is closed)."""
@@ -161,6 +192,8 @@ class Peer:
     def lost(self, dialogue: _Dialogue) -> None:
         if self._dialogue is dialogue:
             self._dialogue = None
+            if self.credentials is not None:
+                self.credentials.lost(self, dialogue.login.stage)
 
     async def sleep_us(self, delay_us: int) -> None:
         slot: Slot[None] = Slot()
@@ -177,7 +210,8 @@ class Peer:
         if answered:
             patience_ms = self._timeout_ms if timeout_ms is None else timeout_ms
             timer = self.loop.call_later(patience_ms, dialogue.close)
-            dialogue.asked.append(_Asked(slot, timer, asked(self._machine, request)))
+            question = asked(self.machine, request)
+            dialogue.asked.append(_Asked(slot, timer, kind, self.loop.now_us, question))
         else:
             slot.fill(None)
         dialogue.wire.write(bytes(frame))
@@ -204,12 +238,12 @@ class Peers:
         machines: Mapping[BrokerId, Machine],
         timeout_ms: int,
         hold: Hold,
-        principal: str = ANONYMOUS,
+        caller: Caller = ANONYMOUS,
     ) -> None:
         many = len(machines) > 1
         self.by_broker = {
             broker: Peer(
-                f"{name}>{broker}" if many else name, loop, network, machines[broker], timeout_ms, hold, principal
+                f"{name}>{broker}" if many else name, loop, network, machines[broker], timeout_ms, hold, caller
             )
             for broker in sorted(machines)
         }

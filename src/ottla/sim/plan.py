@@ -64,6 +64,8 @@ CLASSIC, CONSUMER = "classic", "consumer"
 """Protocols of groups."""
 GUARDED = "guarded"
 """The topic of guests, if there are any."""
+TOKEN_MAKER = "User:token-maker"
+"""The principal that makes the tokens of guests, if they log in."""
 REPLICAS = 3
 """The replicas of a partition, if there are enough brokers."""
 
@@ -173,6 +175,8 @@ class Plan(NamedTuple):
     """True if users are granted the use of one topic, and lose it again."""
     limits_clients: bool = False
     """True if an operator changes quotas of clients."""
+    guests_log_in: bool = False
+    """True if guests log in with delegation tokens, which expire or are ended."""
 
 
 def sessions_end_in_time(plan: Plan) -> bool:

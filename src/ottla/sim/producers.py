@@ -15,6 +15,7 @@ from ottla.records.compression import Codec
 from ottla.records.reader import Record
 from ottla.sim.checkers.history import Acknowledged, BatchRefused, DeleteAsked, LogKey, Sent
 from ottla.sim.checkers.transaction_history import IdGiven
+from ottla.sim.peer import Caller
 from ottla.sim.setting import KnownTopic, Setting
 
 _ALL, _LEADER, _NONE = -1, 1, 0
@@ -55,11 +56,11 @@ class _Lane:
 
 
 class Producer:
-    def __init__(self, name: str, workload: Setting, principal: str = ANONYMOUS) -> None:
+    def __init__(self, name: str, workload: Setting, caller: Caller = ANONYMOUS) -> None:
         self.name = name
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
-        self.peer = workload.peer(name, workload.plan.client_timeout_ms, principal=principal)
+        self.peer = workload.peer(name, workload.plan.client_timeout_ms, caller=caller)
         self._numbers = 0
         self._values = 0
 

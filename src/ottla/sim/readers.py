@@ -20,7 +20,7 @@ from ottla.sim.checkers.history import Bounds, LogKey, OutOfRange, Polled, Scann
 from ottla.sim.setting import KnownTopic, Setting
 
 if TYPE_CHECKING:
-    from ottla.sim.peer import Peers
+    from ottla.sim.peer import Caller, Peers
 
 _EARLIEST, _LATEST = -2, -1
 _AFRESH_SHARE = 0.04
@@ -82,10 +82,10 @@ class Reader:
     waits_ms = (0, 100, 500)
     """The times, one of which a fetch waits for records."""
 
-    def __init__(self, name: str, workload: Setting, principal: str = ANONYMOUS) -> None:
+    def __init__(self, name: str, workload: Setting, caller: Caller = ANONYMOUS) -> None:
         self.workload = workload
         self.random = Random(f"{name}-{workload.plan.seed}")
-        self.peer = workload.peer(name, principal=principal)
+        self.peer = workload.peer(name, caller=caller)
         self._base_name = name
         self._lives = 0
         self._begin_afresh()

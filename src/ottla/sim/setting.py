@@ -13,7 +13,7 @@ from ottla.access.names import ANONYMOUS
 from ottla.kernel.ids import BrokerId
 from ottla.sim.checkers.history import Event, History, LogKey
 from ottla.sim.loop import SimLoop
-from ottla.sim.peer import PATIENT_MS, Peers
+from ottla.sim.peer import PATIENT_MS, Caller, Peers
 from ottla.sim.plan import Plan, TopicPlan, TransactionPlan
 
 
@@ -45,7 +45,7 @@ class Setting(Protocol):
     ending: bool
     """True once clients are to finish."""
 
-    def peer(self, name: str, timeout_ms: int = PATIENT_MS, *, principal: str = ANONYMOUS) -> Peers: ...
+    def peer(self, name: str, timeout_ms: int = PATIENT_MS, *, caller: Caller = ANONYMOUS) -> Peers: ...
 
     def topics(self) -> list[KnownTopic]: ...
 
@@ -82,6 +82,9 @@ class Guarded(Course, Protocol):
 
     def all_know(self, version: int) -> bool:
         """True if every broker has applied the metadata log so far."""
+
+    def latest_wall_ms(self) -> int:
+        """A time that no broker's wall clock has passed so far."""
 
 
 class Ledgers(Protocol):

@@ -24,7 +24,7 @@ from ottla.sim.guests import Guests
 from ottla.sim.late_markers import DELAYED, LateMarkers
 from ottla.sim.latest_asker import LatestAsker
 from ottla.sim.limiting import LimitingOperator
-from ottla.sim.peer import PATIENT_MS, Peers
+from ottla.sim.peer import PATIENT_MS, Caller, Peers
 from ottla.sim.plan import PARTITION, STALLED, Plan, TopicPlan
 from ottla.sim.producers import IdempotentProducer, PlainProducer, Prober
 from ottla.sim.readers import Reader, Scanner
@@ -64,15 +64,18 @@ class Workload:
 
     # for the clients
 
-    def peer(self, name: str, timeout_ms: int = PATIENT_MS, *, principal: str = ANONYMOUS) -> Peers:
+    def peer(self, name: str, timeout_ms: int = PATIENT_MS, *, caller: Caller = ANONYMOUS) -> Peers:
         world = self.world
-        return Peers(name, self.loop, world.network, world.machines, timeout_ms, world.hold, principal)
+        return Peers(name, self.loop, world.network, world.machines, timeout_ms, world.hold, caller)
 
     def head(self) -> int:
         return self.world.store.head
 
     def all_know(self, version: int) -> bool:
         return self.world.all_know(version)
+
+    def latest_wall_ms(self) -> int:
+        return max(machine.latest_wall_ms for machine in self.world.machines.values())
 
     def topics(self) -> list[KnownTopic]:
         return [self._topics[name] for name in sorted(self._topics)]

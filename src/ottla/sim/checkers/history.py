@@ -199,6 +199,70 @@ class Dismissed(NamedTuple):
     guest: str
 
 
+class TokenGiven(NamedTuple):
+    """A guest was given a delegation token, which every broker knows."""
+
+    at_us: int
+    guest: str
+    token_id: str
+    expires_ms: int
+    """By the wall clock of any broker."""
+
+
+class TokenEnding(NamedTuple):
+    """The request that ends a token before its time is about to be sent."""
+
+    at_us: int
+    token_id: str
+
+
+class TokenEnded(NamedTuple):
+    """Every broker knows that a token was ended."""
+
+    at_us: int
+    token_id: str
+
+
+class LoggedIn(NamedTuple):
+    """A guest has logged in on a connection, for the first time or again, which begins a session."""
+
+    at_us: int
+    session: str
+    token_id: str
+    asked_us: int
+    """The time at which the login began."""
+    proved_us: int
+    """The time at which the client sent its proof."""
+    wall_ms: int | None
+    """The wall clock of the broker at that time; None if it was set before the answer came."""
+    lifetime_ms: int
+    """The life of the session, as the broker told it, from the moment at which the proof reached it."""
+
+
+class LoginRefused(NamedTuple):
+    at_us: int
+    guest: str
+    token_id: str
+    latest_ms: int
+    """A time that no broker's wall clock has passed so far."""
+    error: int
+
+
+class Served(NamedTuple):
+    """A request of a guest, sent in a session, was answered; those of logins are left out."""
+
+    at_us: int
+    session: str
+    sent_us: int
+
+
+class SessionEnded(NamedTuple):
+    """A guest lost its connection, and the broker had ended the session."""
+
+    at_us: int
+    session: str
+
+
 class TopicDeleted(NamedTuple):
     """A deletion was sent: the topic's logs may be gone from now on."""
 
@@ -275,6 +339,13 @@ Event = (
     | Admitted
     | Dismissing
     | Dismissed
+    | TokenGiven
+    | TokenEnding
+    | TokenEnded
+    | LoggedIn
+    | LoginRefused
+    | Served
+    | SessionEnded
     | TopicDeleted
     | Disturbed
     | Healed

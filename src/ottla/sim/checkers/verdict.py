@@ -17,6 +17,7 @@ from ottla.sim.checkers.progress import check_progress
 from ottla.sim.checkers.records import check_records
 from ottla.sim.checkers.redpanda import check_redpanda
 from ottla.sim.checkers.rights import check_rights
+from ottla.sim.checkers.sessions import check_sessions
 from ottla.sim.checkers.transactions import check_transactions
 
 MOST_OF_A_KIND = 3
@@ -35,6 +36,7 @@ _JUDGES = (
     check_identities,
     check_decisions,
     check_rights,
+    check_sessions,
 )
 
 
