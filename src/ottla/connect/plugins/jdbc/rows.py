@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """How rows are taken from records with the same schemas: columns of the joined values of their parts."""
+    """The way rows are taken from records with the same schemas: columns of the joined values of their parts."""
 
     shape: Shape
     parts: tuple[Part, ...]
@@ -138,7 +138,7 @@ class Rows:
 
 
 def bound(shape: Shape, table: Table, zone: ZoneInfo) -> Callable[[Sequence[Any]], dict[str, Any]]:
-    """What gives a row's values by their names, as the columns of the table take them."""
+    """A function that gives a row's values by their names, as the columns of the table take them."""
     names = [each.name for each in shape.fields]
     turned = [
         (place, partial(_turned, table.columns[each.name].type, each, zone))
