@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import zlib
 from collections.abc import Callable, Sequence
+from struct import unpack
 
 Partitioner = Callable[[bytes | None, Sequence[int], int], int | None]
 """(key, partitions that have a leader, number of all partitions) -> partition; None: wherever the batch goes."""
@@ -16,14 +17,12 @@ _MASK = 0xFFFFFFFF
 def murmur2(data: bytes) -> int:
     """Kafka's 32-bit murmur2, as an unsigned number (`org.apache.kafka.common.utils.Utils.murmur2`)."""
     length = len(data)
-    value = (0x9747B28C ^ length) & _MASK
-    whole = length & ~3
-    for position in range(0, whole, 4):
-        k = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
-        k = (k ^ (k >> 24)) * _M & _MASK
-        value = (value * _M & _MASK) ^ k
-    tail = data[whole:]
-    if tail:
+    value = 0x9747B28C ^ length
+    if whole := length & ~3:
+        for word in unpack(f"<{whole >> 2}I", data[:whole]):
+            k = word * _M & _MASK
+            value = (value * _M & _MASK) ^ ((k ^ (k >> 24)) * _M & _MASK)
+    if tail := data[whole:]:
         value = (value ^ int.from_bytes(tail, "little")) * _M & _MASK
     value = (value ^ (value >> 13)) * _M & _MASK
     return value ^ (value >> 15)
