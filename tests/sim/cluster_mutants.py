@@ -231,6 +231,7 @@ CLUSTER_MUTANTS = (
         "logs are recovered before the broker registers",
         "broker/node.py",
         """            self.replicas.open(self.metadata.cluster_id, self._new_id, lock)
+            incarnations.ages = await self._ages.opened(incarnations.ages)
             await self._register(host, listeners)
         else:""",
         """            await self._register(host, listeners)
