@@ -35,22 +35,23 @@ out = sys.stdout
 sys.stdout = sys.stderr
 rig = Rig(Path(sys.argv[1]), quick=sys.argv[2] == "quick")
 lines = {line.name: line for line in all_lines()}
-for row in sys.stdin:
-    what, name = row.split()
-    line = lines.get(name)
-    if line is None:
-        answer = None
-    elif what == "warm":
-        line.warm and line.warm(rig, line.contestants[0])
-        answer = {}
-    elif what == "finish":
-        line.finish and line.finish(rig)
-        answer = {}
-    else:
-        answer = line.measure(rig, line.contestants[0])
-    print(json.dumps(answer), file=out, flush=True)
-for broker in rig.brokers.values():
-    broker.stop()
+try:
+    for row in sys.stdin:
+        what, name = row.split()
+        line = lines.get(name)
+        if line is None:
+            answer = None
+        elif what == "warm":
+            line.warm and line.warm(rig, line.contestants[0])
+            answer = {}
+        elif what == "finish":
+            line.finish and line.finish(rig)
+            answer = {}
+        else:
+            answer = line.measure(rig, line.contestants[0])
+        print(json.dumps(answer), file=out, flush=True)
+finally:
+    rig.stop()
 """
 """The program of one side; it runs with that tree's own bench, so that what a line measures is that tree's too."""
 
