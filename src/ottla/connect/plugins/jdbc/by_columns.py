@@ -1,7 +1,7 @@
 """Rows for PostgreSQL column by column: one statement with an array for each column, however many rows there are.
 
-A statement for each row costs the driver five times as much, and one with all values of all rows is parsed anew each
-time.
+A statement for each row would cost the driver several times as much, and one with all values of all rows would be
+parsed anew each time.
 """
 
 from __future__ import annotations
