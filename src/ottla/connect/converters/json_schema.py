@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from ottla.connect.data import DECIMAL, Schema, Type, struct
+from ottla.connect.data import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type, struct
 from ottla.connect.errors import DataException
 
+INSTANTS: Final = {DATE: "Date", TIME: "Time", TIMESTAMP: "Timestamp"}
+_dumped: Final[Callable[[object], str]] = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _BY_NAME: Final = {kind.value: kind for kind in Type}
 
-ToPlain = Callable[[Schema | None, Any], Any]
 
-
-def to_json(schema: Schema | None, plain: ToPlain) -> dict[str, Any] | None:
-    """The schema as JSON, its members in JsonConverter's order. `plain` makes a default's JSON."""
+def schema_text(schema: Schema | None, write: Callable[[Schema, Any], str], field: str | None = None) -> str:
+    """The schema as JSON, its parts in JsonConverter's order. `write` makes a default's JSON."""
     if schema is None:
-        return None
-    made: dict[str, Any] = {"type": schema.type.value}
+        return "null"
+    parts = [f'"type":"{schema.type.value}"']
     match schema.type:
         case Type.ARRAY:
-            made["items"] = to_json(schema.value, plain)
+            parts.append(f'"items":{schema_text(schema.value, write)}')
         case Type.MAP:
-            made["keys"] = to_json(schema.key, plain)
-            made["values"] = to_json(schema.value, plain)
+            parts += [f'"keys":{schema_text(schema.key, write)}', f'"values":{schema_text(schema.value, write)}']
         case Type.STRUCT:
-            made["fields"] = [{**(to_json(each.schema, plain) or {}), "field": each.name} for each in schema.members]
-    made["optional"] = schema.optional
-    parts = {"name": schema.name, "version": schema.version, "doc": schema.doc}
-    made |= {name: part for name, part in parts.items() if part is not None}
-    if schema.parameters is not None:
-        made["parameters"] = dict(schema.parameters)
+            members = ",".join([schema_text(each.schema, write, each.name) for each in schema.members])
+            parts.append(f'"fields":[{members}]')
+    parts.append(f'"optional":{_dumped(schema.optional)}')
+    named = {
+        "name": schema.name,
+        "version": schema.version,
+        "doc": schema.doc,
+        "parameters": schema.parameters and dict(schema.parameters),
+    }
+    parts += [f'"{name}":{_dumped(part)}' for name, part in named.items() if part is not None]
     if schema.default is not None:
-        made["default"] = plain(schema, schema.default)
-    return made
+        parts.append(f'"default":{write(schema, schema.default)}')
+    if field is not None:
+        parts.append(f'"field":{_dumped(field)}')
+    return "{" + ",".join(parts) + "}"
 
 
 def from_json(document: Any, value_of: Callable[[Schema, Any], Any]) -> Schema | None:

@@ -34,6 +34,8 @@ def float_text(value: float, *, single: bool = False) -> str:
     """A float as Java's Double.toString writes it, or Float.toString for those of 32 bits."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if not single and 1e-3 <= abs(value) < 1e7:
+        return float.__repr__(value)
     sign, digits, exponent = Decimal(_shortest32(value) if single else repr(value)).as_tuple()
     assert isinstance(exponent, int)
     number = "".join(map(str, digits)).rstrip("0") or "0"
