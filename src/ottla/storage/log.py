@@ -24,7 +24,9 @@ from ottla.storage.reading import Reading
 from ottla.storage.replica_append import ANY_EPOCH, ReplicaAppend
 from ottla.storage.retention import Retention
 from ottla.storage.rolling import Rolling
-from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, FoundBatch, Segment
+from ottla.storage.segment.index import MAX_RELATIVE_OFFSET
+from ottla.storage.segment.scan import FoundBatch
+from ottla.storage.segment.segment import Segment
 from ottla.storage.stamp import stamped_parts
 from ottla.storage.syncing import Syncing
 from ottla.storage.truncation import Truncation

@@ -8,6 +8,7 @@ from ottla.records.batch import Batch
 from ottla.records.faults import CorruptRecords
 from ottla.records.header import TIMESTAMP_TYPE_BIT
 from ottla.records.reader import Record, read_records
+from ottla.storage.segment.agreement import is_time_of
 from ottla.storage.segment.damage import Damage, find_around, headers_around
 from ottla.storage.segment.scan import ScannedHeader, scan_headers
 from ottla.storage.segment.segment import Segment
@@ -34,7 +35,7 @@ def _first_at_or_after(
     # All batches up to the entry's have timestamps of at most the entry's.
     entry = None if extents else segment.times.floor(timestamp - 1)
     position = 0
-    if entry is not None and segment.is_time_of(entry):
+    if entry is not None and is_time_of(segment, entry):
         found = segment.find(segment.base_offset + entry[1])
         position = found.position if found is not None else 0
     for header in headers_around(segment, extents, position):

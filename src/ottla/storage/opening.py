@@ -18,13 +18,16 @@ from ottla.storage.folder import LogFolder
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.opened_segments import OpenedSegments
 from ottla.storage.producers.aborted_witness import AbortedWitness
+from ottla.storage.segment.agreement import ends_at, has_rising_times, sound_entries
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage
 from ottla.storage.segment.deleted_segments import deleted_in
+from ottla.storage.segment.index import MAX_RELATIVE_OFFSET
 from ottla.storage.segment.index_witness import IndexWitness
 from ottla.storage.segment.names import LOG, SUFFIXES, bases_in, segment_path
 from ottla.storage.segment.scan import ScannedHeader, first_header, scan_headers
-from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.storage.segment.search import batch_at
+from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.walk import Bounds, Extent, KnownEpochs, Walk
 from ottla.storage.values import Cost, Known
 
@@ -156,7 +159,7 @@ class LogOpening:
         the leader epochs are lost, it is read. From the position `tail` on it is read in any case.
         """
         noted, whole = self._noted.of(segment.base_offset), segment.open_sealed(following)
-        fits = whole and (bool(noted) or segment.ends_at(following))
+        fits = whole and (bool(noted) or ends_at(segment, following))
         if self._reads_all:
             tail = 0
         elif noted:
@@ -201,7 +204,7 @@ class LogOpening:
         """
         file = self._folder.disk.open(segment.path(LOG))
         try:
-            position, expected = segment.batch_at(file, tail)
+            position, expected = batch_at(segment, file, tail)
             self._cost.scanned_bytes += segment.size - position
             walk = Walk(file, self._closed(following), size=segment.size, position=position, expected=expected)
             return any(isinstance(step, Extent) for step in walk.steps())
@@ -313,11 +316,11 @@ class LogOpening:
             return 0, segment.base_offset
         segment.size = size
         self._witness = IndexWitness(segment, limit, is_whole=self._known.is_whole)
-        rising = segment.sound_entries(size)
+        rising = sound_entries(segment, size)
         whole = len(segment.index.keys or ())
         known = 0 if self._reads_all else bisect_left(segment.index.keys or (), limit - segment.base_offset, 0, rising)
         last, header = self._last_sound(segment, size, known)
-        is_wrong = (rising < whole and self._known.is_whole) or last < known or not segment.has_rising_times()
+        is_wrong = (rising < whole and self._known.is_whole) or last < known or not has_rising_times(segment)
         count = bisect_right(segment.index.values, size - self._known.tail_bytes, 0, last)
         if count < last:
             count, header = self._last_sound(segment, size, count)

@@ -10,7 +10,8 @@ from ottla.storage.bounds import LogBounds
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.damage import Damage, find_around, is_in_place, is_sound_gap, limit_around
-from ottla.storage.segment.segment import FoundBatch, Segment
+from ottla.storage.segment.scan import FoundBatch
+from ottla.storage.segment.segment import Segment
 from ottla.storage.values import AbortedTransaction, LogRead
 from ottla.storage.write_gate import WriteGate
 

@@ -13,8 +13,8 @@ from ottla.storage.producers.sequencing import note_header
 from ottla.storage.retention import Retention
 from ottla.storage.rolling import Rolling
 from ottla.storage.segment.chain import SegmentChain
+from ottla.storage.segment.index import MAX_RELATIVE_OFFSET
 from ottla.storage.segment.scan import ScannedHeader, parse_header
-from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET
 from ottla.storage.truncation import Truncation
 from ottla.storage.values import Appended
 from ottla.storage.write_gate import WriteGate

@@ -10,8 +10,9 @@ from ottla.storage.producers.aborted_note import write_note
 from ottla.storage.producers.producers import Producers
 from ottla.storage.producers.snapshot import write_snapshot
 from ottla.storage.segment.chain import SegmentChain
+from ottla.storage.segment.index import MAX_RELATIVE_OFFSET
 from ottla.storage.segment.names import LOG
-from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.storage.segment.segment import Segment
 from ottla.storage.syncing import Syncing
 
 ASK_THE_CLOCK = -2

@@ -19,7 +19,8 @@ from ottla.storage.segment.chain import SegmentChain
 from ottla.storage.segment.closed import ClosedSegment, check
 from ottla.storage.segment.damage import Damage, leads_to
 from ottla.storage.segment.names import LOG
-from ottla.storage.segment.segment import FoundBatch, Segment
+from ottla.storage.segment.scan import FoundBatch
+from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.walk import Extent
 from ottla.storage.syncing import Syncing
 from ottla.storage.write_gate import WriteGate

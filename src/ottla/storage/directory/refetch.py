@@ -18,9 +18,10 @@ from ottla.records.header import CRC_START, HEADER_SIZE, MAGIC
 from ottla.storage.maintenance.compaction import swap_in
 from ottla.storage.producers.aborted_witness import producers_at
 from ottla.storage.producers.sequencing import note_header
+from ottla.storage.segment.index import MAX_RELATIVE_OFFSET
 from ottla.storage.segment.names import FETCHED, LOG, SUFFIXES
 from ottla.storage.segment.scan import ScannedHeader, parse_header
-from ottla.storage.segment.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.storage.log import Log

@@ -22,8 +22,8 @@ from ottla.records.reader import Record, read_records
 from ottla.storage.maintenance.compaction import CompactionPlan, CompactionResult
 from ottla.storage.segment.aborted import AbortedEntry
 from ottla.storage.segment.names import CLEANED, LOG, SUFFIXES
-from ottla.storage.segment.scan import scan_batches
-from ottla.storage.segment.segment import Segment, counted_timestamp
+from ottla.storage.segment.scan import counted_timestamp, scan_batches
+from ottla.storage.segment.segment import Segment
 
 _LONG_KEY = 24
 """Longer keys are remembered by a 16-byte digest."""

@@ -22,8 +22,7 @@ from ottla.storage.producers.snapshot import SNAPSHOT, BadSnapshot, decode_snaps
 from ottla.storage.segment import aborted
 from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.storage.segment.names import ABORTED_INDEX, INDEX, LOG, TIME_INDEX
-from ottla.storage.segment.scan import ScannedHeader, scan_batches, scan_headers
-from ottla.storage.segment.segment import counted_timestamp
+from ottla.storage.segment.scan import ScannedHeader, counted_timestamp, scan_batches, scan_headers
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _SUFFIXES = (LOG, INDEX, TIME_INDEX, ABORTED_INDEX, SNAPSHOT)

@@ -15,8 +15,8 @@ from ottla.storage.checkpoint import clear_the_way
 from ottla.storage.segment.aborted import ENTRY, Seal, entries_in, seal_of
 from ottla.storage.segment.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.storage.segment.names import ABORTED_INDEX, INDEX, LOG, TIME_INDEX
-from ottla.storage.segment.scan import ScannedHeader, scan_headers
-from ottla.storage.segment.segment import Segment, counted_timestamp
+from ottla.storage.segment.scan import ScannedHeader, counted_timestamp, scan_headers
+from ottla.storage.segment.segment import Segment
 
 _HEADERS_IN_A_TURN = 2000
 

@@ -14,8 +14,9 @@ from ottla.records.checksum import crc32c
 from ottla.records.header import CRC_START, HEADER_SIZE
 from ottla.storage.checkpoint import DAMAGE, BadCheckpoint, clear_the_way, parse_numbers, read_small, write_numbers
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.segment.scan import ScannedHeader, parse_header, scan_headers
-from ottla.storage.segment.segment import LOOK_BYTES, FoundBatch, Segment
+from ottla.storage.segment.scan import LOOK_BYTES, FoundBatch, ScannedHeader, parse_header, scan_headers
+from ottla.storage.segment.search import entry_below
+from ottla.storage.segment.segment import Segment
 from ottla.storage.segment.walk import Extent
 
 
@@ -107,7 +108,7 @@ def headers_around(segment: Segment, extents: Sequence[Extent], position: int) -
 def find_around(segment: Segment, extents: Sequence[Extent], offset: int) -> FoundBatch | None:
     """Like `Segment.find`: the first sound batch whose last offset is at or above `offset`."""
     position = max((extent.end for extent in extents if extent.next_offset <= offset), default=0)
-    entry = segment.entry_below(offset)
+    entry = entry_below(segment, offset)
     if entry is not None and entry[1] > position and not any(one.position <= entry[1] < one.end for one in extents):
         position = entry[1]
     for header in headers_around(segment, extents, position):
@@ -122,7 +123,7 @@ def is_sound_gap(segment: Segment, offset: int, found: FoundBatch | None) -> boo
     If a bit has flipped instead, the CRC of the batch before the gap fails, the headers do not lead across the gap, or
     their offsets do not rise up to it.
     """
-    entry = segment.entry_below(offset)
+    entry = entry_below(segment, offset)
     position, expected = (entry[1], entry[0]) if entry is not None else (0, segment.base_offset)
     stop = segment.size if found is None else found.position
     before = None
@@ -157,7 +158,7 @@ def is_in_place(segment: Segment, found: FoundBatch, epochs: LeaderEpochs) -> bo
 
 def leads_to(segment: Segment, offset: int) -> bool:
     """True if batch follows on batch, from the last index entry below `offset` on, up to one that ends there."""
-    entry = segment.entry_below(offset - 1)
+    entry = entry_below(segment, offset - 1)
     position = entry[1] if entry is not None else 0
     expected = segment.base_offset
     for header in scan_headers(segment.file, position, segment.size, chunk_bytes=LOOK_BYTES):

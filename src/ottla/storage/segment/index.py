@@ -16,6 +16,8 @@ from ottla.kernel.seams import Disk, OpenFile
 OFFSET_ENTRY = struct.Struct(">ii")
 TIME_ENTRY = struct.Struct(">qi")
 _BLOCK_ENTRIES = 256
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""The farthest that a batch of a segment may lie from its base offset."""
 
 
 class SparseIndex:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from ottla.storage.segment.scan import ScannedHeader
-from ottla.storage.segment.segment import Segment, counted_timestamp
+from ottla.storage.segment.scan import ScannedHeader, counted_timestamp
+from ottla.storage.segment.segment import Segment
 
 
 class IndexWitness:

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ottla.kernel.seams import Disk, OpenFile
+from ottla.records.batch import Batch
 from ottla.records.header import CONTROL_BIT, HEADER, HEADER_SIZE, MAGIC, SIZE_OVERHEAD, TRANSACTIONAL_BIT
 
 CHUNK_BYTES = 64 * 1024
+LOOK_BYTES = 8192
+"""A chunk of a scan that is likely to end soon."""
 
 
 class ScannedHeader(NamedTuple):
@@ -45,6 +48,20 @@ class ScannedHeader(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & TRANSACTIONAL_BIT)
+
+
+class FoundBatch(NamedTuple):
+    """A batch in a segment."""
+
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+
+
+def counted_timestamp(batch: ScannedHeader | Batch) -> int:
+    """The timestamp of a batch for the time index; none (-1) if compaction has left the batch empty."""
+    return batch.max_timestamp if batch.records_count else -1
 
 
 def parse_header(view: bytes | memoryview, at: int, position: int) -> ScannedHeader:

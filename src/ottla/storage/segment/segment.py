@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.kernel.seams import Buffer, Disk, OpenFile
-from ottla.records.batch import Batch
 from ottla.storage.segment.aborted import AbortedIndex
+from ottla.storage.segment.agreement import has_timestamps, is_time_of, sound_times
 from ottla.storage.segment.index import SparseIndex, offset_index, time_index
 from ottla.storage.segment.names import (
     ABORTED_INDEX,
@@ -24,26 +23,11 @@ from ottla.storage.segment.names import (
     TIME_INDEX,
     segment_path,
 )
-from ottla.storage.segment.scan import ScannedHeader, scan_headers
+from ottla.storage.segment.scan import LOOK_BYTES, FoundBatch, ScannedHeader, counted_timestamp, scan_headers
+from ottla.storage.segment.search import find_by_index
 
-MAX_RELATIVE_OFFSET = 2**31 - 1
 _RECENT = 4096
 """The boundaries remembered; the older half is dropped at twice as many."""
-LOOK_BYTES = 8192
-
-
-def counted_timestamp(batch: ScannedHeader | Batch) -> int:
-    """The timestamp of a batch for the time index; none if compaction has left the batch empty."""
-    return batch.max_timestamp if batch.records_count else -1
-
-
-class FoundBatch(NamedTuple):
-    """A batch in a segment."""
-
-    position: int
-    size: int
-    base_offset: int
-    next_offset: int
 
 
 class Doomed(NamedTuple):
@@ -224,62 +208,11 @@ class Segment:
         entry = self.times.last()
         if entry is not None:
             self.max_timestamp, self.max_timestamp_offset = entry[0], entry[1] + self.base_offset
-        elif self.size and self._has_timestamps():
+        elif self.size and has_timestamps(self):
             return False
         self.index.close()
         self.times.close()
         return True
-
-    def _has_timestamps(self) -> bool:
-        """True if any batch has a timestamp, so that the time index must have an entry.
-
-        Batches that compaction has emptied have none, and neither do those of a producer that sends none (-1).
-        """
-        opened = self._file is None
-        found = any(
-            counted_timestamp(header) >= 0 for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES)
-        )
-        if opened and self._file is not None:
-            file, self._file = self._file, None
-            file.release()
-        return found
-
-    def ends_at(self, next_offset: int) -> bool:
-        """True if the last batches of a closed segment, from the last index entry on, end there and fill the file, and
-        the time index knows a timestamp as large as theirs.
-
-        A log begins a new segment behind a hole too large for one segment; then the file ends in front of the hole.
-        """
-        entry = self.index.last()
-        position = entry[1] if entry is not None else 0
-        expected = self.base_offset
-        opened = self._file is None
-        for header in scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES):
-            if entry is not None and header.position == entry[1] and header.last_offset != entry[0] + self.base_offset:
-                return False
-            if header.base_offset < expected or counted_timestamp(header) > self.max_timestamp:
-                return False
-            position, expected = header.position + header.size, header.next_offset
-        if opened and self._file is not None:
-            file, self._file = self._file, None
-            file.release()
-        return position == self.size and (expected == next_offset or next_offset - expected > MAX_RELATIVE_OFFSET)
-
-    def sound_entries(self, size: int) -> int:
-        """The number of leading index entries, in memory, that rise and lie inside of a file of this size."""
-        assert self.index.keys is not None
-        keys, positions = self.index.keys, self.index.values
-        if keys and not (keys[0] >= 0 and 0 <= positions[0] < size):
-            return 0
-        for at in range(1, len(keys)):
-            if keys[at] <= keys[at - 1] or not positions[at - 1] < positions[at] < size:
-                return at
-        return len(keys)
-
-    def has_rising_times(self) -> bool:
-        """True if the entries of the time index, in memory, rise in time and in offset."""
-        entries = self.times.entries()
-        return all(one[0] < two[0] and one[1] < two[1] for one, two in pairwise(entries))
 
     def load_indexes(self) -> bool:
         """Load both indexes into memory, to go on writing; False if a file is missing."""
@@ -306,9 +239,10 @@ class Segment:
             self.dropped = next(iter(self.times.entries()), None)
             self.times.keep(0, at_once=at_once)
         else:
-            kept = self._sound_times(last[0], header)
-            if kept is None:
+            sound = sound_times(self, last[0], header)
+            if sound is None:
                 return self.restart_from(0)
+            kept, self.dropped = sound
             self.times.keep(kept, at_once=at_once)
         self.forget_recent()
         self.since_entry = 0
@@ -322,37 +256,6 @@ class Segment:
         self.read_first_timestamp()
         return self.size
 
-    def is_time_of(self, entry: tuple[int, int]) -> bool:
-        """True if the batch that an entry of the time index names ends at its offset and has its timestamp."""
-        found = self.find(self.base_offset + entry[1])
-        if found is None or found.next_offset - 1 != self.base_offset + entry[1]:
-            return False
-        for header in scan_headers(self.file, found.position, found.position + found.size, chunk_bytes=64):
-            return counted_timestamp(header) == entry[0]
-        return False
-
-    def _sound_times(self, last: int, header: ScannedHeader | None) -> int | None:
-        """The number of entries of the time index at or below a relative offset; None if one of them is wrong.
-
-        All entries must rise. The last one that stays, which holds the largest timestamp so far, is compared with its
-        batch.
-        """
-        self.dropped = None
-        before, kept, border = (-1, -1), 0, (-1, -1)
-        for entry in self.times.entries():
-            if entry[0] <= before[0] or entry[1] <= before[1]:
-                return None
-            before = entry
-            if entry[1] <= last:
-                kept, border = kept + 1, entry
-            elif self.dropped is None:
-                self.dropped = entry
-        if not kept:
-            return 0
-        if header is not None and border[1] == last:
-            return kept if counted_timestamp(header) == border[0] else None
-        return kept if self.is_time_of(border) else None
-
     def has_wrong_time(self, *, is_whole: bool) -> bool:
         """True if the scan did not find the time entry that was left out, though the entry belongs to what was scanned.
 
@@ -363,7 +266,7 @@ class Segment:
             return False
         if self.base_offset + entry[1] >= self.next_offset:
             return is_whole
-        return not self.is_time_of(entry)
+        return not is_time_of(self, entry)
 
     def note_header(self, header: ScannedHeader) -> None:
         """Note a batch met while scanning from `restart_from` on. The batch of the last entry gets no second entry."""
@@ -381,43 +284,7 @@ class Segment:
             position = self.positions[at]
             after = self.positions[at + 1] if at + 1 < len(ends) else self.size
             return FoundBatch(position, after - position, self.bases[at], ends[at])
-        entry = self.index.floor(offset - self.base_offset)
-        while entry is not None:
-            begun = False
-            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=LOOK_BYTES):
-                if not begun and header.last_offset != self.base_offset + entry[0]:
-                    break
-                begun = True
-                if header.next_offset > offset:
-                    return FoundBatch(header.position, header.size, header.base_offset, header.next_offset)
-            if begun:
-                return None
-            entry = self.index.floor(entry[0] - 1)  # no batch ends where this entry points
-        for header in scan_headers(self.file, 0, self.size, chunk_bytes=LOOK_BYTES):
-            if header.next_offset > offset:
-                return FoundBatch(header.position, header.size, header.base_offset, header.next_offset)
-        return None
-
-    def entry_below(self, offset: int) -> tuple[int, int] | None:
-        """The last offset and the position of a batch that ends at or below `offset`, by a correct index entry."""
-        entry = self.index.floor(offset - self.base_offset)
-        while entry is not None:
-            for header in scan_headers(self.file, entry[1], self.size, chunk_bytes=64):
-                if header.last_offset == self.base_offset + entry[0]:
-                    return header.last_offset, header.position
-                break
-            entry = self.index.floor(entry[0] - 1)
-        return None
-
-    def batch_at(self, file: OpenFile, limit: int) -> tuple[int, int]:
-        """The position and base offset of the last batch at or below a position that a correct index entry names."""
-        entry = self.index.floor_value(limit)
-        while entry is not None and entry[1]:
-            header = next(scan_headers(file, entry[1], self.size, chunk_bytes=64), None)
-            if header is not None and header.last_offset == self.base_offset + entry[0]:
-                return header.position, header.base_offset
-            entry = self.index.floor_value(entry[1] // 2)
-        return 0, self.base_offset
+        return find_by_index(self, offset)
 
     def limit_position(self, limit_offset: int) -> int:
         """The position in the file behind the batches that lie wholly below `limit_offset`."""
@@ -428,6 +295,20 @@ class Segment:
 
     def headers_from(self, position: int) -> list[ScannedHeader]:
         return list(scan_headers(self.file, position, self.size))
+
+    def headers_once(self, position: int) -> Iterator[ScannedHeader]:
+        """The headers from a position on; a file that is opened for this is closed again after the last one."""
+        opened = self._file is None
+        try:
+            yield from scan_headers(self.file, position, self.size, chunk_bytes=LOOK_BYTES)
+        finally:
+            if opened:
+                self._release()
+
+    def _release(self) -> None:
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.release()
 
     # -- cutting and leaving ---
 
@@ -456,9 +337,7 @@ class Segment:
         self.index.close()
         self.times.close()
         self.aborted.close()
-        if self._file is not None:
-            file, self._file = self._file, None
-            file.release()
+        self._release()
 
     def relocate(self, directory: str) -> None:
         """Take the folder's new name."""
