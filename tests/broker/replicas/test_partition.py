@@ -199,7 +199,7 @@ class Reads:
         """Do nothing: what it would read is of no matter here."""
 
 
-@pytest.mark.parametrize("who", ["a reader", "a coordinator", "a produce", "a deletion", "another replica"])
+@pytest.mark.parametrize("who", ["a reader", "a coordinator", "a produce", "another replica"])
 def test_a_sync_begins_at_once_where_somebody_waits_for_it(who: str):
     place = Place()
     (partition,) = place.partitions
@@ -209,8 +209,6 @@ def test_a_sync_begins_at_once_where_somebody_waits_for_it(who: str):
         partition.readers.when_committed(lambda _: None)
     elif who == "a produce":
         partition.waits.add(EndOffset(5), 10_000)
-    elif who == "a deletion":
-        partition.start_waits.add(EndOffset(5), 10_000)
     else:
         replicas = ME, BrokerId(2)
         partition.lead(LeaderEpoch(2), replicas=replicas, in_sync=frozenset(replicas), registered={})

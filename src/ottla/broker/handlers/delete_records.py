@@ -64,7 +64,7 @@ async def _everywhere(call: Call, response: DeleteRecordsResponse, timeout_ms: i
         for each in topic.partitions:
             partition = call.node.partition(topic.name, NO_TOPIC_ID, each.partition_index)
             if not each.error_code and not isinstance(partition, ErrorCode):
-                waits.append((each, partition.started_everywhere(each.low_watermark, timeout_ms)))
+                waits.append((each, partition.starts.everywhere(partition.leader, each.low_watermark, timeout_ms)))
     for each, slot in waits:
         error = await slot
         if error:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.broker.replicas.admission import Admission, RefusedBatch
+from ottla.broker.replicas.log_starts import LogStarts
 from ottla.broker.replicas.readers import Readers
 from ottla.broker.waiting import CommitWaits
 from ottla.cluster.protection import INTERNAL_TOPICS
@@ -59,7 +60,7 @@ class Partition:
         "log",
         "partition_epoch",
         "readers",
-        "start_waits",
+        "starts",
         "topic",
         "topic_id",
         "traffic",
@@ -99,8 +100,7 @@ class Partition:
         self._agreed_epoch = -1
         """The last leader epoch whose history is known to contain our log."""
         self.waits = CommitWaits(around.deadlines, self.leader_epoch)
-        self.start_waits = CommitWaits(around.deadlines, self.leader_epoch)
-        """DeleteRecords requests, each waiting until every in-sync replica starts at its offset or later."""
+        self.starts = LogStarts(around, self.leader_epoch)
         self.readers = Readers()
         self._around = around
         self._suspect = suspect
@@ -124,7 +124,7 @@ class Partition:
         self.leader_epoch = self._agreed_epoch = epoch
         self.leader_id = around.broker
         self.waits = CommitWaits(around.deadlines, epoch)
-        self.start_waits = CommitWaits(around.deadlines, epoch)
+        self.starts.begin(epoch)
         self.leader = LeaderReplica(
             me=around.broker,
             epoch=epoch,
@@ -152,14 +152,14 @@ class Partition:
             self._advance(
                 self.leader.on_applied(epoch, in_sync, state.replicas, arriving=state.arriving, now_ms=now_ms)
             )
-            self._starts_moved()
+            self.starts.moved(self.leader)
 
     def proposal_refused(self, keeper: InSyncKeeper, proposal: Proposal, *, rank: int) -> None:
         """Drop a proposal, perhaps of an earlier leadership, that is never appended."""
         told = keeper.on_refused(proposal, rank=rank, now_ms=self._around.clock.mono_ms())
         if keeper is self.keeper:
             self._advance(told)
-            self._starts_moved()
+            self.starts.moved(self.leader)
 
     def settled_in(self, state: PartitionState) -> None:
         """Note that this state of the metadata is fully carried out here."""
@@ -173,13 +173,13 @@ class Partition:
         self.log.producers.forget_guards()
         self.leader_id = BrokerId(-1)
         self.waits.fail(error)
-        self.start_waits.fail(error)
+        self.starts.fail(error)
         self.mark()
 
     def lapsed(self) -> None:
         """Send waiting clients to the next leader, as the lease has run out; it may be this broker again."""
         self.waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.start_waits.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.starts.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.mark()
 
     def follow(
@@ -228,7 +228,7 @@ class Partition:
         if isinstance(told, Diverged | FetchRefused):
             return told
         self._advance(told)
-        self._starts_moved()
+        self.starts.moved(self.leader)
         return None
 
     def go_on_in(self, log: Log) -> None:
@@ -252,24 +252,6 @@ class Partition:
         return ErrorCode.NONE
 
     # --- where the log starts ---
-
-    def started_everywhere(self, start: int, timeout_ms: int) -> Slot[ErrorCode]:
-        """NONE once every replica in sync starts at `start` or later, on disk: a new leader does not undo it."""
-        leader = self.leader
-        if leader is None:
-            slot: Slot[ErrorCode] = Slot()
-            slot.fill(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            return slot
-        leader.promise_start(start)
-        slot = self.start_waits.add(EndOffset(start), self._around.clock.mono_ms() + timeout_ms)
-        self._starts_moved()
-        return slot
-
-    def _starts_moved(self) -> None:
-        if self.leader is not None and self.start_waits.any:
-            may_answer = self._around.may_lead()
-            verdict = ErrorCode.NONE if may_answer else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            self.start_waits.committed(EndOffset(self.leader.starts_everywhere()), verdict)
 
     def leader_starts(self, offset: int) -> bool:
         """Delete records below the leader's log start, so that they never come back; True if our start moved."""
@@ -363,7 +345,7 @@ class Partition:
     def _is_awaited(self) -> bool:
         """True if readers, waiting requests or other replicas depend on how far the log is on disk."""
         leader = self.leader
-        return self.readers.any or self.waits.any or self.start_waits.any or leader is None or len(leader.replicas) > 1
+        return self.readers.any or self.waits.any or leader is None or len(leader.replicas) > 1
 
     def hurry(self) -> None:
         """Let a sync that was put off begin: somebody waits for it from now on."""
