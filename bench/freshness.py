@@ -31,6 +31,7 @@ HOT_PATH = (
     "src/ottla/kernel/story.py",
     "src/ottla/records",
     "src/ottla/replication",
+    "src/ottla/server/channel.py",
     "src/ottla/server/cold_reads.py",
     "src/ottla/server/listener.py",
     "src/ottla/server/native",

@@ -15,6 +15,7 @@ import pytest
 from tests.access.secured import Raw, Secured
 
 from ottla.server import listener as listener_module
+from ottla.server import unproven
 
 FAKE = "a\r\n2026-01-01 ERROR all is lost \x1b[31m\x07"
 MOST_TAGS = b"\x80\xda\xc4\x09"
@@ -110,7 +111,7 @@ def test_one_who_drips_its_login_is_closed_in_time_and_others_are_served(
     with contextlib.ExitStack() as opened:
         inside = opened.enter_context(secured.connected())
         log_in(inside)
-        monkeypatch.setattr(listener_module, "_PROVEN_WITHIN_S", 0.3)
+        monkeypatch.setattr(unproven, "_WITHIN_S", 0.3)
         dripping = [opened.enter_context(secured.connected(name)) for name in ("SASL_PLAINTEXT", "SASL_SSL", "SSL")]
         deadline, at = time.monotonic() + 60, 0
         while sum("has not shown in" in line for line in the_lines(caplog)) < len(dripping):
@@ -128,7 +129,7 @@ def test_one_who_drips_its_login_is_closed_in_time_and_others_are_served(
 def test_the_oldest_who_has_not_logged_in_makes_room_for_the_next(
     secured: Secured, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener_module, "_MOST_UNPROVEN", 3)
+    monkeypatch.setattr(unproven, "_MOST", 3)
     with contextlib.ExitStack() as opened:
         inside = opened.enter_context(secured.connected())
         log_in(inside)
@@ -145,7 +146,7 @@ def test_the_oldest_who_has_not_logged_in_makes_room_for_the_next(
 def test_many_who_stop_in_the_middle_of_tls_keep_nobody_from_logging_in(
     secured: Secured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listener_module, "_MOST_UNPROVEN", 10)
+    monkeypatch.setattr(unproven, "_MOST", 10)
     stalled = []
     for number in range(60):
         sock = socket.create_connection(secured.address("SASL_SSL"), timeout=20)

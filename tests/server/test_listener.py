@@ -15,9 +15,11 @@ from tests.ports import free_port
 
 from ottla.access.connection_limits import ConnectionLimits, IpLimits
 from ottla.config.connection_limits import ListenerLimits
+from ottla.server import channel as channel_module
 from ottla.server import listener as listener_module
+from ottla.server.channel import Channel
 from ottla.server.cold_reads import ColdReads
-from ottla.server.listener import Channel, Listener
+from ottla.server.listener import Listener
 from ottla.wire.frame import FramePool
 
 BLOCKS, AT_ONCE, LARGE_ANSWER = 0xFF, 0x01, 0x02
@@ -436,7 +438,8 @@ def test_a_connection_is_idle_from_its_last_bytes_on_and_not_from_the_sweep_befo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr(listener_module, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
+    for module in (listener_module, channel_module):
+        monkeypatch.setattr(module, "time", types.SimpleNamespace(monotonic=lambda: clock[0]))
 
     async def run() -> None:
         place = Place(max_idle_ms=1000)
