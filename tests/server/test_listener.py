@@ -15,6 +15,7 @@ from tests.ports import free_port
 
 from ottla.access.connection_limits import ConnectionLimits, IpLimits
 from ottla.config.connection_limits import ListenerLimits
+from ottla.kernel.quotas import CONNECTION_CREATION_RATE, DEFAULT, QuotaEntity
 from ottla.server import channel as channel_module
 from ottla.server import listener as listener_module
 from ottla.server.channel import Channel
@@ -487,7 +488,7 @@ def test_connections_are_refused_until_the_broker_can_serve() -> None:
     asyncio.run(run())
 
 
-def _listener() -> Listener:
+def _listener(ips: IpLimits | None = None) -> Listener:
     loop = asyncio.get_running_loop()
     return Listener(
         loop,
@@ -495,7 +496,7 @@ def _listener() -> Listener:
         pool=FramePool(1 << 20),
         cold=ColdReads(loop),
         max_frame_bytes=1 << 20,
-        limits=ConnectionLimits(ListenerLimits, IpLimits, {"PLAINTEXT": ListenerLimits()}),
+        limits=ConnectionLimits(ListenerLimits, lambda: ips or IpLimits(), {"PLAINTEXT": ListenerLimits()}),
         max_idle_ms=1000,
     )
 
@@ -527,5 +528,24 @@ def test_connections_of_an_earlier_process_do_not_keep_a_port_and_it_is_still_gi
             first.start(10, lambda *_: None)
             assert not _refuses(address)
         first.stop()
+
+    asyncio.run(run())
+
+
+def test_connections_that_are_closed_later_leave_descriptors_to_the_logs_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener_module.resource, "getrlimit", lambda _: (8, 8))
+
+    async def run() -> None:
+        listener = _listener(IpLimits(quotas={QuotaEntity(ip=DEFAULT): {CONNECTION_CREATION_RATE: 0}}))
+        address = listener.open("127.0.0.1", 0)
+        listener.start(10, lambda *_: None)
+        clients = [socket.create_connection(address) for _ in range(3)]
+        await until(lambda: "the remaining file descriptors are for the logs" in caplog.text)
+        assert caplog.text.count("refused by connection_creation_rate") == 2
+        listener.stop()
+        for client in clients:
+            client.close()
 
     asyncio.run(run())

@@ -14,6 +14,10 @@ class DelayedSockets:
         self._loop = loop
         self._timers: dict[socket.socket, asyncio.TimerHandle] = {}
 
+    def __len__(self) -> int:
+        """The sockets that wait, each of which holds a file descriptor."""
+        return len(self._timers)
+
     def after(self, delay_ms: int, sock: socket.socket, then: Callable[[socket.socket], None]) -> None:
         def now() -> None:
             self._timers.pop(sock, None)

@@ -210,7 +210,7 @@ class Listener:
         if limit == resource.RLIM_INFINITY:
             return False
         kept = min(_FILES_KEPT, limit // 4)
-        return sock.fileno() >= limit - kept and len(self.channels) >= kept
+        return sock.fileno() >= limit - kept and len(self.channels) + len(self._delayed) >= kept
 
     def _rest(self, error: OSError) -> None:
         """Stop accepting for a while, as no descriptors are left: accepting again at once would only spin."""
