@@ -1,5 +1,6 @@
-"""Counts the commits that changed the hot path since the race that docs/reference/performance.md shows.
+"""Counts the commits that changed the hot path since it was measured last.
 
+That is by the race that docs/reference/performance.md shows, or beside an earlier commit (bench/beside.py).
 `python -m bench.freshness` lists them.
 """
 
@@ -10,10 +11,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.brokers import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "performance.md"
+COMPARISONS = ROOT / "docs" / "internals" / "campaigns.md"
 HOT_PATH = (
     "src/ottla/broker/handlers/fetch.py",
     "src/ottla/broker/handlers/produce.py",
@@ -56,7 +59,37 @@ HOT_PATH = (
 Logins, rights, quotas and the audit log are asked once by one of these, where they are switched on.
 """
 MOST_CHANGES = 30
-"""The commits on the hot path after which the race is due again."""
+"""The commits on the hot path after which it is measured again: by the race, or beside an earlier commit."""
+MOST_SINCE_RACE = 90
+"""The commits on the hot path after which the race itself is due, whatever was compared meanwhile."""
+
+
+class Freshness(NamedTuple):
+    """The commits that have changed the hot path, the newest first."""
+
+    since_race: list[str]
+    unmeasured: list[str]
+    """Those since the race, or since the last comparison with an earlier commit."""
+
+    @property
+    def is_due(self) -> bool:
+        return len(self.unmeasured) > MOST_CHANGES or len(self.since_race) > MOST_SINCE_RACE
+
+
+def freshness(
+    page: str, comparisons: str, repository: Path = ROOT, paths: tuple[str, ...] = HOT_PATH
+) -> Freshness | None:
+    """The changes since the race of the page, and those that nothing has measured; None without the history."""
+    since_race = changes_since(raced_commit(page), repository, paths)
+    if since_race is None:
+        return None
+    since = (changes_since(commit, repository, paths) for commit in compared_commits(comparisons))
+    return Freshness(since_race, min([since_race, *(each for each in since if each is not None)], key=len))
+
+
+def compared_commits(text: str) -> list[str]:
+    """The commits that the page says were run beside an earlier one."""
+    return re.findall(r"^Commit ([0-9a-f]{7,40}) beside", text, re.MULTILINE)
 
 
 def raced_commit(page: str) -> str:
@@ -165,16 +198,17 @@ def output_of(*arguments: str, repository: Path) -> str | None:
 
 
 def main() -> int:
-    """Print the commits; return 1 if the race is due again."""
-    commit = raced_commit(PAGE.read_text())
-    changes = changes_since(commit)
-    if changes is None:
-        print(f"commit {commit}, which the page shows, is not in the history here")
+    """Print the commits that nothing has measured; return 1 if something is due again."""
+    page = PAGE.read_text()
+    found = freshness(page, COMPARISONS.read_text())
+    if found is None:
+        print(f"commit {raced_commit(page)}, which the page shows, is not in the history here")
         return 0
-    for change in changes:
+    for change in found.unmeasured:
         print((output_of("log", "-1", "--format=%h %s", change, repository=ROOT) or change).rstrip())
-    print(f"{len(changes)} changes of the hot path since {commit}; the race is due after {MOST_CHANGES}")
-    return 1 if len(changes) > MOST_CHANGES else 0
+    print(f"{len(found.unmeasured)} changes of the hot path that nothing has measured, of {MOST_CHANGES} at most")
+    print(f"{len(found.since_race)} since the race of {raced_commit(page)}, of {MOST_SINCE_RACE} at most")
+    return 1 if found.is_due else 0
 
 
 if __name__ == "__main__":

@@ -227,7 +227,8 @@ While one record is on its way, cores without work halt, and a virtual machine w
 line "cores kept awake" a loop of the lowest priority runs on each, so that none halts.
 
 **Which code ran.** Commit `{commit}`, {date}. A test fails once more than 30 commits have changed the code that a
-record crosses in the broker (`python -m bench.freshness` lists them).
+record crosses in the broker and nothing has measured them, neither this race nor a comparison with an earlier commit
+(`python -m bench.freshness` lists them), or more than 90 since this race.
 
 **What is compared.** The client is `bench/driver.c` over librdkafka {librdkafka}, the same against both: records of
 200 bytes, uncompressed, one partition and one connection unless the line says otherwise. Batches of "1MB" are as many

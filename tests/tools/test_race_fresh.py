@@ -1,4 +1,4 @@
-"""The page of the race names the commit that ran, and is due again once the hot path has changed often since."""
+"""The page of the race names the commit that ran, and the hot path is measured again once it has changed often."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bench import freshness as freshness_module
 from bench.brokers import ROOT
-from bench.freshness import HOT_PATH, MOST_CHANGES, PAGE, changes_since, raced_commit
+from bench.freshness import COMPARISONS, HOT_PATH, PAGE, Freshness, changes_since, freshness, raced_commit
 from bench.report import INTRODUCTION, WITH_CHANGES, commit_here
 
 PATHS = ("src/wire", "src/log.py")
@@ -137,9 +138,30 @@ def test_a_page_that_is_written_names_its_commit() -> None:
     assert raced_commit(INTRODUCTION.format(**facts)) == "0123abc"
 
 
-def test_the_race_has_run_since_the_hot_path_changed_often() -> None:
-    commit = raced_commit(PAGE.read_text())
-    changes = changes_since(commit)
-    if changes is None:
+def test_a_comparison_with_an_earlier_commit_measures_too_and_does_not_stand_in_for_the_race(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raced = repository.commit(src__log="b = 0\n")
+    commits = [repository.commit(src__log=f"b = {number}\n") for number in range(1, 7)]
+    page = f"Commit `{raced}`, 2026-01-01"
+    compared = f"Commit {commits[3][:8]} beside {raced}, on two cores"
+
+    def found(comparisons: str) -> Freshness:
+        one = freshness(page, comparisons, repository.folder, PATHS)
+        assert one is not None
+        return one
+
+    monkeypatch.setattr(freshness_module, "MOST_CHANGES", 5)
+    assert (found("").unmeasured, found("").is_due) == (commits[::-1], True)
+    assert found(f"Other words, and commit {commits[3]} beside") == found("")
+    assert found("Commit 0123abc beside 0123abd") == found("")
+    assert (found(compared).unmeasured, found(compared).is_due) == ([commits[5], commits[4]], False)
+    monkeypatch.setattr(freshness_module, "MOST_SINCE_RACE", 5)
+    assert found(compared).is_due
+
+
+def test_the_hot_path_was_measured_since_it_changed_often() -> None:
+    found = freshness(PAGE.read_text(), COMPARISONS.read_text())
+    if found is None:
         pytest.skip("the repository's history is not here, or lacks the commit that was raced")
-    assert len(changes) <= MOST_CHANGES, "run `make bench`, or see what changed by `python -m bench.freshness`"
+    assert not found.is_due, "see `python -m bench.freshness`; run `make bench`, or `python -m bench.beside TREE`"
