@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.access.identity import AUDIENCE, ISSUER
 from tests.access.limited import Limited
 from tests.access.rights_requests import acl
 
@@ -47,8 +48,19 @@ def registry_process(limited: Limited, folder: Path, user: str, *more: str) -> s
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def worker_file(limited: Limited, folder: Path, user: str, kind: str) -> str:
-    """The file of a worker that logs in to the brokers as a user; `kind`: alone, or of a group."""
+def tokens_file(folder: Path, provider_url: str) -> Path:
+    """The options by which tokens of an identity provider are taken."""
+    file = folder / "tokens.properties"
+    rules = f"sasl.oauthbearer.expected.issuer={ISSUER}\nsasl.oauthbearer.expected.audience={AUDIENCE}\n"
+    file.write_text(f"sasl.oauthbearer.jwks.endpoint.url={provider_url}/jwks\n{rules}")
+    return file
+
+
+def worker_file(limited: Limited, folder: Path, user: str, kind: str, **more: str) -> str:
+    """The file of a worker that logs in to the brokers as a user; `kind`: alone, or of a group.
+
+    `more` options have `_` for a point; empty ones are left out.
+    """
     host, port = limited.address
     given = {
         "bootstrap.servers": f"{host}:{port}", "key.converter": STRING, "value.converter": STRING,
@@ -60,8 +72,9 @@ def worker_file(limited: Limited, folder: Path, user: str, kind: str) -> str:
     else:
         given |= {"group.id": "workers", **{f"{each}.storage.topic": f"workers-{each}" for each in KEPT}}
         given |= {"offset.storage.partitions": "1", "status.storage.partitions": "1"}
+    given |= {name.replace("_", "."): value for name, value in more.items()}
     file = folder / "worker.properties"
-    file.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+    file.write_text("".join(f"{name}={value}\n" for name, value in given.items() if value))
     return str(file)
 
 

@@ -153,7 +153,7 @@ def test_a_login_that_fails_by_a_fault_of_the_brokers_own_is_closed_with_a_line(
     def broken(*_: object) -> None:
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr("ottla.server.token_keys.judge", broken)
+    monkeypatch.setattr("ottla.jobs.token_keys.judge", broken)
     with identified.connected(LISTENER) as raw:
         raw.handshake("OAUTHBEARER")
         assert raw.token(f"n,,\x01auth=Bearer {identified.provider.token()}\x01\x01".encode()) is None

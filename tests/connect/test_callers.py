@@ -7,11 +7,14 @@ import urllib.error
 import urllib.request
 
 import pytest
+from tests.access.identity import Provider, served
 from tests.access.limited import Limited
-from tests.access.limited_servers import grant_worker, url_of, worker_file, worker_process
+from tests.access.limited_servers import grant_worker, tokens_file, url_of, worker_file, worker_process
 from tests.access.rights_requests import acl
 
 from ottla.cli.main import main
+from ottla.connect.errors import ConfigException
+from ottla.connect.rest.listener import guarded
 from ottla.connect.standalone import read_worker
 from ottla.kernel.acls import CLUSTER_NAME, Operation, ResourceKind
 
@@ -127,3 +130,26 @@ def test_rules_for_names_of_certificates_are_an_option_of_the_workers_address(li
         more.write("listeners.https.ssl.principal.mapping.rules=DEFAULT\nssl.client.auth=required\n")
     assert read_worker(file)["ssl.client.auth"] == "required"
     assert not caplog.messages
+
+
+def test_commands_act_as_the_owner_of_a_token(limited, tmp_path, monkeypatch, capsys):
+    limited.grant(acl("carol", Operation.DESCRIBE, GROUP, "connect-", prefixed=True))
+    provider = Provider()
+    with served(provider) as provider_url:
+        monkeypatch.setenv("OTTLA_ALLOWED_URLS", f"{provider_url}/jwks")
+        tokens = {"ottla_rest_users": "", "ottla_rest_tokens": str(tokens_file(tmp_path, provider_url))}
+        with url_of(worker_process(worker_file(limited, tmp_path, "worker", "alone", **tokens))) as url:
+            assert main(["connect", "list", "--url", url]) == 1
+            assert "HTTP 401 Unauthorized: give a token" in capsys.readouterr().err
+            monkeypatch.setenv("OTTLA_CONNECT_TOKEN", provider.token("carol"))
+            assert main(["connect", "list", "--url", url, "--format", "json"]) == 0
+            assert json.loads(capsys.readouterr().out) == {}
+            monkeypatch.setenv("OTTLA_CONNECT_TOKEN", provider.token("carol", exp=1))
+            assert main(["connect", "list", "--url", url]) == 1
+            assert "HTTP 401 Unauthorized: the token is not taken" in capsys.readouterr().err
+
+
+def test_a_file_of_tokens_that_does_not_do_is_refused_by_its_name(tmp_path):
+    with pytest.raises(ConfigException, match=r"ottla\.rest\.tokens: .*has no option sasl\.oauthbearer\.jwks"):
+        (tmp_path / "tokens").touch()
+        guarded(print, {"ottla.rest.tokens": str(tmp_path / "tokens")})

@@ -165,9 +165,10 @@ def test_a_broker_that_lost_its_authorizer_opens_nothing_that_was_closed() -> No
         assert asyncio.run(story()).startswith("HTTP 503")
 
 
-def test_callers_are_known_by_passwords_or_certificates() -> None:
-    assert not asks(None, {})
-    assert not asks("", {"ssl.client.auth": "none"})
-    assert asks("users", {})
-    assert asks(None, {"ssl.client.auth": "requested"})
+def test_callers_are_known_by_passwords_tokens_or_certificates() -> None:
+    assert not asks({}, None, None)
+    assert not asks({"ssl.client.auth": "none"}, "", None)
+    assert asks({}, "users", None)
+    assert asks({}, None, "tokens")
+    assert asks({"ssl.client.auth": "requested"}, None, None)
     assert asyncio.run(anybody(request())).may(Operation.ALTER, CLUSTER)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient, SchemaRegistryError
 from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
+from tests.access.identity import Provider, served
 from tests.access.limited import Limited
-from tests.access.limited_servers import CALLERS, grant_registry, registry_process, url_of
+from tests.access.limited_servers import CALLERS, grant_registry, registry_process, tokens_file, url_of
 from tests.access.rights_requests import acl
 from tests.registry.http_client import Http, record
 
@@ -100,3 +101,25 @@ def test_a_registry_that_may_not_read_the_acls_does_not_start(limited: Limited, 
         _, said = process.communicate(timeout=60)
         assert process.returncode == 1
     assert "Grant that user describe and describe-configs on the cluster" in said
+
+
+def test_owners_of_tokens_have_their_rights_with_the_registrys_own_client(
+    limited: Limited, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited.grant(acl("carol", Operation.WRITE, TOPIC, "harbours"))
+    provider = Provider()
+    with served(provider) as provider_url:
+        monkeypatch.setenv("OTTLA_ALLOWED_URLS", f"{provider_url}/jwks")
+        more = "--topic", "_schemas-tokens", "--tokens", str(tokens_file(tmp_path, provider_url))
+        with url_of(registry_process(limited, tmp_path, "registry", *more)) as url:
+            client = SchemaRegistryClient({
+                "url": url, "bearer.auth.credentials.source": "STATIC_TOKEN",
+                "bearer.auth.token": provider.token("carol"),
+                "bearer.auth.logical.cluster": "any", "bearer.auth.identity.pool.id": "any",
+            })  # fmt: skip
+            until(lambda: As(url, "carol").register("harbours-value", '"int"').status == 200)
+            assert client.register_schema("harbours-value", Schema('"int"', "AVRO")) == 1
+            with pytest.raises(SchemaRegistryError, match="User:carol has no right to write on topic seas"):
+                client.register_schema("seas-value", Schema('"int"', "AVRO"))
+            old = Http(url)("GET", "/subjects", authorization=f"Bearer {provider.token('carol', exp=1)}")
+            assert (old.status, old.json["error_code"]) == (401, 401)

@@ -1,7 +1,8 @@
-"""The way into a server of HTTP: TLS that follows its files, and passwords."""
+"""The way into a server of HTTP: TLS that follows its files, passwords, tokens."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ssl
 import urllib.error
@@ -13,8 +14,8 @@ import pytest
 from tests.access.certificates import authority
 
 from ottla.config.passwords import UsersFile
-from ottla.web.entry import Asked, https_context
-from ottla.web.exchange import Request, Response
+from ottla.web.entry import Asked, TokenRefused, https_context
+from ottla.web.exchange import HttpError, Request, Response
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
 
@@ -58,6 +59,50 @@ def test_a_password_is_asked_for_over_tls(served: str, tmp_path: Path) -> None:
     assert get(served, tmp_path / "ca.pem") == 200
     for wrong in ("", "alice:x", "bob:hunter2", "alice", ":"):
         assert get(served, tmp_path / "ca.pem", wrong) == 401
+
+
+class Owners:
+    """Knows one token."""
+
+    def owner(self, token: str) -> str:
+        if token != "good":
+            raise TokenRefused("it has expired")
+        return "anna"
+
+
+@pytest.mark.parametrize("with_users", [True, False])
+def test_a_token_names_a_user_too_and_a_refusal_says_what_is_taken(users: Path, *, with_users: bool) -> None:
+    seen: list[str] = []
+
+    async def noting(request: Request) -> Response:
+        seen.append(request.user)
+        return Response(b"here", "text/plain")
+
+    asked = Asked(noting, UsersFile(str(users)) if with_users else None, "test", Owners())
+
+    def status(header: str) -> int | HttpError:
+        request = Request("GET", "/", headers={"authorization": header})
+        try:
+            return asyncio.run(asked(request)).status
+        except HttpError as refusal:
+            return refusal
+
+    password = "Basic " + base64.b64encode(b"alice:hunter2").decode()
+    assert status("Bearer good") == 200
+    assert status("bearer  good") == 200
+    if with_users:
+        assert status(password) == 200
+    assert seen == ["anna", "anna", *(["alice"] if with_users else [])]
+    basic = [("WWW-Authenticate", 'Basic realm="test", charset="UTF-8"')] if with_users else []
+    for header, challenge in (
+        ("", 'Bearer realm="test"'),
+        ("Basic x" if with_users else password, 'Bearer realm="test"'),
+        ("Bearer old", 'Bearer realm="test", error="invalid_token"'),
+        ("Bearer", 'Bearer realm="test", error="invalid_token"'),
+    ):
+        refusal = status(header)
+        assert isinstance(refusal, HttpError)
+        assert (refusal.status, list(refusal.headers)) == (401, [*basic, ("WWW-Authenticate", challenge)])
 
 
 def test_another_certificate_and_other_users_are_taken_without_a_restart(

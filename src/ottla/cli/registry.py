@@ -36,6 +36,7 @@ def _start(given: Given) -> int:
             settings=_client(given),
             tls=_tls(given),
             users=given.text("users"),
+            tokens=given.text("tokens"),
         )
     )
 
@@ -75,6 +76,12 @@ VERBS = {
                 "users",
                 "Ask for a password: a file of lines NAME=PASSWORD. Each user may do what the cluster's ACLs allow "
                 "User:NAME. Without it anybody may write.",
+                "FILE",
+            ),
+            Option(
+                "tokens",
+                "Take tokens of an identity provider, by the sasl.oauthbearer.* options in this file, a "
+                "server.properties too. The owner of one is User:NAME.",
                 "FILE",
             ),
             Option("topic", "The topic that keeps the schemas.", "TOPIC", default="_schemas"),

@@ -19,7 +19,8 @@ from urllib.parse import quote, urlsplit
 
 from ottla.formats.faults import UnknownSchema
 from ottla.formats.writer import WriterSchema
-from ottla.web.credentials import REFUSED, Credential, NoCredential, basic, bearer
+from ottla.web import credentials as web_credentials
+from ottla.web.credentials import REFUSED, Credential, NoCredential
 
 R = TypeVar("R")
 
@@ -224,12 +225,7 @@ class RegistryClient:
 
 def credential_of_environment() -> Credential:
     """The caller whom the environment names; nobody's credential where it names none."""
-    if token := os.environ.get(TOKEN):
-        return Credential(f"the owner of {TOKEN}", "token", lambda: bearer(token), in_the_clear=True)
-    if user := os.environ.get(USER):
-        password = os.environ.get(PASSWORD, "")
-        return Credential(f"User:{user}", "password", lambda: basic(user, password), in_the_clear=True)
-    return Credential("nobody", "password", None)
+    return web_credentials.credential_of_environment(USER, PASSWORD, TOKEN)
 
 
 def _refusal(status: int, answer: Any, reason: str) -> RegistryRefusal:

@@ -15,7 +15,7 @@ from ottla.config.properties import parse_properties
 from ottla.connect.checks import one_of
 from ottla.connect.errors import ConfigException
 from ottla.connect.rest.app import ConnectApp
-from ottla.connect.rest.listener import USERS, address_of, caller_rights, context_of, guarded, judging
+from ottla.connect.rest.listener import TOKENS, USERS, address_of, caller_rights, context_of, guarded, judging
 from ottla.connect.tasks.clients import client_of
 from ottla.connect.tasks.worker_options import check, flag, number
 from ottla.connect.worker import Worker, WorkerSettings
@@ -26,7 +26,7 @@ _TOPICS: Final = ("config.storage.topic", "status.storage.topic", "offset.storag
 _OWN: Final = (
     "group.id", *_TOPICS, "status.storage.partitions", "offset.storage.partitions", "config.storage.replication.factor",
     "session.timeout.ms", "heartbeat.interval.ms", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
-    "exactly.once.source.support", USERS,
+    "exactly.once.source.support", USERS, TOKENS,
 )  # fmt: skip
 OF_ITS_OWN: Final = {
     "group.id": "connect-cluster",

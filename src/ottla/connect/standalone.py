@@ -23,7 +23,7 @@ from ottla.connect.machine.refusals import CallRefused
 from ottla.connect.machine.state import Configs, ConnectorState, Statuses
 from ottla.connect.machine.validation import validated
 from ottla.connect.owning import Owning
-from ottla.connect.rest.listener import USERS
+from ottla.connect.rest.listener import TOKENS, USERS
 from ottla.connect.running import RunningTasks
 from ottla.connect.tasks.clients import bootstrap, client_of, producer_of, require_login
 from ottla.connect.tasks.conversion import Conversion
@@ -42,7 +42,7 @@ from ottla.metrics.metric import Sample
 T = TypeVar("T")
 _OWN: Final = (
     "offset.storage.file.filename", "listeners", "topic.tracking.enable", "topic.tracking.allow.reset",
-    "exactly.once.source.support", USERS,
+    "exactly.once.source.support", USERS, TOKENS,
 )  # fmt: skip
 _NO_TOPIC: Final = "offsets.storage.topic: a worker alone keeps offsets in its file; only a group has topics for them"
 log = logging.getLogger("ottla.connect")

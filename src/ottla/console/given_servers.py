@@ -44,9 +44,8 @@ def given_workers(given: Given) -> tuple[LinkedServer, ...]:
     """The workers of Connect, asked by the console's own user."""
     from ottla.connect.commands import asking as its
 
-    own = own_credential(
-        its.credential_of_environment(), f"{its.USER} and {its.PASSWORD}", insecure="insecure" in given
-    )
+    variables = f"{its.USER} and {its.PASSWORD}, or {its.TOKEN},"
+    own = own_credential(its.credential_of_environment(), variables, insecure="insecure" in given)
     return _linked(given, "connect", own)
 
 

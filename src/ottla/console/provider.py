@@ -33,7 +33,7 @@ from ottla.access.openid import (
 from ottla.client.oauth import TokenUnavailable
 from ottla.config.allowed_urls import allowed_urls
 from ottla.config.oauth import OauthSettings, TokenRules
-from ottla.server.token_keys import TokenKeys
+from ottla.jobs.token_keys import TokenKeys
 from ottla.web.fetch import FetchFailed, fetched
 
 CALLBACK = "/login/callback"

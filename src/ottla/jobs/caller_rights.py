@@ -46,9 +46,9 @@ async def anybody(_request: Request) -> HttpCaller:
     return UNLIMITED
 
 
-def asks(users: str | None, tls: Mapping[str, str]) -> bool:
-    """True if an interface knows its callers: by passwords of a file of users, or by certificates."""
-    return bool(users) or tls.get("ssl.client.auth", "none").strip() != "none"
+def asks(tls: Mapping[str, str], *files: str | None) -> bool:
+    """True if an interface knows its callers: by files, of users and of options of tokens, or by certificates."""
+    return any(files) or tls.get("ssl.client.auth", "none").strip() != "none"
 
 
 class CallerRights:

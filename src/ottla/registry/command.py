@@ -37,6 +37,8 @@ class RegistryOptions:
     """The ssl.* options by which it serves HTTPS; None: it serves HTTP."""
     users: str | None = None
     """The file of users who are asked for passwords; what each may do, the cluster's ACLs say."""
+    tokens: str | None = None
+    """The file of the options by which tokens of an identity provider are taken."""
 
 
 def start(options: RegistryOptions) -> int:
@@ -72,13 +74,14 @@ def _rights(options: RegistryOptions) -> CallerRights | None:
     from ottla.jobs.caller_rights import MAPPING_RULES, CallerRights, asks
 
     tls = options.tls or {}
-    if not asks(options.users, tls):
+    if not asks(tls, options.users, options.tokens):
         return None
     return CallerRights(options.bootstrap_servers, options.settings, mapping_rules=tls.get(MAPPING_RULES, ""))
 
 
 async def _serve(options: RegistryOptions) -> None:
     from ottla.config.passwords import UsersFile
+    from ottla.jobs.caller_tokens import CallerTokens
     from ottla.jobs.parent import parent_watched
     from ottla.registry.server import opened
     from ottla.registry.service import Registry
@@ -91,6 +94,7 @@ async def _serve(options: RegistryOptions) -> None:
         loop.add_signal_handler(number, stop.set)
     context = None if options.tls is None else https_context(options.tls)
     users = None if options.users is None else UsersFile(options.users)
+    tokens = None if options.tokens is None else CallerTokens(options.tokens)
     rights = _rights(options)
     try:
         bound = listening(options.host, options.port)
@@ -106,7 +110,7 @@ async def _serve(options: RegistryOptions) -> None:
             accept_damage=options.accept_damage,
             settings=options.settings,
         )
-        serving = opened(registry, bound, ssl_context=context, users=users, rights=rights)
+        serving = opened(registry, bound, ssl_context=context, users=users, tokens=tokens, rights=rights)
         async with parent_watched(stop) if options.with_parent else nullcontext(), serving:
             print(f"ottla registry ready: {url} on {options.bootstrap_servers}", flush=True)
             await stop.wait()

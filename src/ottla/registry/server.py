@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from ottla.jobs.caller_rights import CallerRights, anybody
 from ottla.registry.app import RegistryApp
 from ottla.registry.service import Registry
-from ottla.web.entry import Asked, KnownUsers
+from ottla.web.entry import Asked, KnownUsers, TokenOwners
 from ottla.web.server import listening, serving, url_of
 from ottla.web.thread import LoopThread
 
@@ -23,14 +23,16 @@ async def opened(
     *,
     ssl_context: ssl.SSLContext | None = None,
     users: KnownUsers | None = None,
+    tokens: TokenOwners | None = None,
     rights: CallerRights | None = None,
 ) -> AsyncIterator[None]:
     """Open a registry and serve it on a bound socket for as long as the block lasts; close all behind it.
 
-    `users` are asked for passwords; None: nobody is asked. `rights` judge the callers; None: they may do everything.
+    `users` are asked for passwords, `tokens` for tokens; neither: nobody is asked. `rights` judge the callers; None:
+    they may do everything.
     """
     app = RegistryApp(registry, anybody if rights is None else rights)
-    handler = app if users is None else Asked(app, users, "ottla registry")
+    handler = app if users is None and tokens is None else Asked(app, users, "ottla registry", tokens)
     with bound:
         async with registry, rights or nullcontext(), serving(handler, bound, ssl_context=ssl_context):
             yield

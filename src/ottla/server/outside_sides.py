@@ -17,7 +17,7 @@ def outside_sides(security: ListenerSecurity) -> Mapping[str, Callable[[], Serve
     found: dict[str, Callable[[], ServerSide]] = {}
     if security.oauth is not None:
         from ottla.access.mechanisms.oauthbearer import NAME, OauthBearerServer
-        from ottla.server.token_keys import TokenKeys
+        from ottla.jobs.token_keys import TokenKeys
 
         keys = TokenKeys(security.oauth)
         keys.begin()

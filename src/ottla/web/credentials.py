@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,3 +72,13 @@ class Credential:
         if status == 401:
             return f"{server} at {url} does not take the {self.what} of {self.user}: {told}"
         return f"{server} at {url} does not let {self.user} do this: {told}"
+
+
+def credential_of_environment(user: str, password: str, token: str) -> Credential:
+    """The caller whom the environment names by these variables; nobody's credential where it names none."""
+    if bears := os.environ.get(token):
+        return Credential(f"the owner of {token}", "token", lambda: bearer(bears), in_the_clear=True)
+    if name := os.environ.get(user):
+        secret = os.environ.get(password, "")
+        return Credential(f"User:{name}", "password", lambda: basic(name, secret), in_the_clear=True)
+    return Credential("nobody", "password", None)

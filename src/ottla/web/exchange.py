@@ -49,7 +49,7 @@ class Request:
     names: Mapping[str, str] = field(default_factory=dict)
     """The decoded parts of the path that stand for `{name}` in its route."""
     user: str = ""
-    """The user whose password came with the request; empty where no password is asked for."""
+    """The user whose password or token came with the request; empty where neither is asked for."""
     subject: Subject = ()
     """The subject of the certificate that the client showed in TLS; empty without one."""
 

@@ -10,11 +10,13 @@ from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
 from ottla.cli.faults import Misuse
-from ottla.web.credentials import Credential, NoCredential, basic
+from ottla.web import credentials as web_credentials
+from ottla.web.credentials import Credential, NoCredential
 
 DEFAULT_URL = "http://127.0.0.1:8083"
 USER: Final = "OTTLA_CONNECT_USER"
 PASSWORD: Final = "OTTLA_CONNECT_PASSWORD"
+TOKEN: Final = "OTTLA_CONNECT_TOKEN"
 _TIMEOUT_S = 90.0
 """Kafka's workers answer within that time, if only to say that they cannot."""
 
@@ -43,7 +45,7 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
     try:
         headers |= credential_of_environment().headers(url)
     except NoCredential as fault:
-        raise CallFailed(f"{USER}: {fault}") from None
+        raise CallFailed(f"{TOKEN if os.environ.get(TOKEN) else USER}: {fault}") from None
     request = Request(f"{url}{path}", content, headers, method=method)
     try:
         with urlopen(request, timeout=_TIMEOUT_S) as answer:
@@ -64,10 +66,7 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
 
 def credential_of_environment() -> Credential:
     """The caller whom the environment names; nobody's credential where it names none."""
-    user, password = os.environ.get(USER), os.environ.get(PASSWORD, "")
-    if not user:
-        return Credential("nobody", "password", None)
-    return Credential(f"User:{user}", "password", lambda: basic(user, password), in_the_clear=True)
+    return web_credentials.credential_of_environment(USER, PASSWORD, TOKEN)
 
 
 def _message(content: bytes) -> str:

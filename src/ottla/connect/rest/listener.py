@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from ottla.client.model import ClientSettings
 from ottla.config.passwords import UsersFile
 from ottla.connect.errors import ConfigException
 from ottla.jobs.caller_rights import MAPPING_RULES, CallerOf, CallerRights, RightsUnreadable, anybody, asks
+from ottla.jobs.caller_tokens import CallerTokens
 from ottla.tls.contexts import TlsContext
 from ottla.web.entry import Asked, https_context
 from ottla.web.exchange import Handler
@@ -20,7 +21,10 @@ _PORT: Final = 8083
 TLS_PREFIX: Final = "listeners.https."
 USERS: Final = "ottla.rest.users"
 """A file of lines NAME=PASSWORD: requests must bring one of them."""
+TOKENS: Final = "ottla.rest.tokens"
+"""A file of `sasl.oauthbearer.*` options: requests may bring a token that they take."""
 _CLIENT_AUTH: Final = "ssl.client.auth"
+Opened = TypeVar("Opened")
 
 
 class Address(NamedTuple):
@@ -68,7 +72,7 @@ def caller_rights(worker: Mapping[str, str], bootstrap: str, client: ClientSetti
     if address_of(worker).scheme == "https":
         tls = {name: worker[name] for name in (_CLIENT_AUTH, MAPPING_RULES) if name in worker}
         tls |= {name.removeprefix(TLS_PREFIX): text for name, text in worker.items() if name.startswith(TLS_PREFIX)}
-    if not asks(worker.get(USERS), tls):
+    if not asks(tls, worker.get(USERS), worker.get(TOKENS)):
         return None
     try:
         return CallerRights(bootstrap, client, mapping_rules=tls.get(MAPPING_RULES, ""))
@@ -86,15 +90,20 @@ async def judging(rights: CallerRights | None) -> AsyncIterator[CallerOf]:
         async with rights:
             yield rights
     except RightsUnreadable as fault:
-        raise ConfigException(f"{USERS}: {fault}") from None
+        raise ConfigException(f"the REST interface: {fault}") from None
 
 
 def guarded(app: Handler, worker: Mapping[str, str]) -> Handler:
-    """The handler, behind passwords where the worker's properties name a file of users."""
-    path = worker.get(USERS)
-    if not path:
-        return app
+    """The handler, behind passwords and tokens where the worker's properties name a file of either."""
+    users = _opened(worker, USERS, UsersFile)
+    tokens = _opened(worker, TOKENS, CallerTokens)
+    return app if users is None and tokens is None else Asked(app, users, "ottla connect", tokens)
+
+
+def _opened(worker: Mapping[str, str], option: str, opening: Callable[[str], Opened]) -> Opened | None:
+    """The file of an option, opened; ConfigException where it does not do."""
+    path = worker.get(option)
     try:
-        return Asked(app, UsersFile(path), "ottla connect")
+        return opening(path) if path else None
     except ValueError as fault:
-        raise ConfigException(f"{USERS}: {fault}") from None
+        raise ConfigException(f"{option}: {fault}") from None

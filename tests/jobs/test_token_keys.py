@@ -13,7 +13,7 @@ from tests.access.identity import AUDIENCE, ISSUER, Provider
 
 from ottla.access.mechanisms.oauthbearer import Bearer, NotTaken
 from ottla.config.oauth import OauthSettings, TokenRules
-from ottla.server.token_keys import TokenKeys
+from ottla.jobs.token_keys import TokenKeys
 from ottla.web.fetch import FetchFailed
 
 SETTINGS = OauthSettings("https://x/keys", 3_600_000, 100, 10_000, TokenRules(ISSUER, (AUDIENCE,)))
