@@ -78,7 +78,7 @@ def test_the_tool_counts_the_rooms_of_a_running_broker() -> None:
     for walk in (first, again, fetched, created):
         steps = [step for thread in walk["walk"] for step in thread]
         assert walk["switches"] == sum(step["times"] for step in steps) >= len(walk["modules"])
-        assert walk["modules"][0] == "server.listener"
+        assert walk["modules"][0] == "server.channel"
     assert {"broker.requests.dispatch", "broker.handlers.produce", "storage.log", "server.sync_loop"} <= {
         *first["modules"]
     }
