@@ -37,7 +37,7 @@ class MotoServer:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         with open(folder / "moto.log", "wb") as log:
-            command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+            command = [sys.executable, str(HERE / "moto_server.py"), "-H", "127.0.0.1", "-p", str(self.port)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         _wait_for_port(self.port, self.process)
         self.client().create_bucket(Bucket=BUCKET)
