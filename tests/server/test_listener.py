@@ -190,6 +190,7 @@ def test_who_drips_its_frame_is_closed_before_who_waits_for_the_memory(monkeypat
         await until(lambda: place.pool.lent_bytes == 256 << 10)
         honest = place.connect()
         await sent(honest, framed(payload)[:60_000])
+        await until(lambda: place.listener.accepted == 3)
 
         async def drip() -> None:
             while place.served == []:
