@@ -300,7 +300,7 @@ def test_without_logins_the_environment_names_the_user(
         assert f"{beside.registry} answers 401 (" in fault
         assert f"set {USER} and {PASSWORD}, or {TOKEN}, in the console's environment" in fault
         [fault] = (await one.json("connectors"))["faults"]
-        assert f"set {asking.USER} and {asking.PASSWORD} in the console's environment" in fault
+        assert f"set {asking.USER} and {asking.PASSWORD}, or {asking.TOKEN}, in the console's environment" in fault
 
     async def root(one: Browser) -> None:
         assert len((await one.json("schemas"))["list"]["rows"]) >= 2
