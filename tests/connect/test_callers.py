@@ -150,6 +150,6 @@ def test_commands_act_as_the_owner_of_a_token(limited, tmp_path, monkeypatch, ca
 
 
 def test_a_file_of_tokens_that_does_not_do_is_refused_by_its_name(tmp_path):
-    with pytest.raises(ConfigException, match=r"ottla\.rest\.tokens: .*has no option sasl\.oauthbearer\.jwks"):
+    with pytest.raises(ConfigException, match=r"ottla\.rest\.tokens: .*set sasl\.oauthbearer\.jwks"):
         (tmp_path / "tokens").touch()
         guarded(print, {"ottla.rest.tokens": str(tmp_path / "tokens")})

@@ -49,11 +49,15 @@ def test_the_owner_of_a_token_is_named_by_the_options_of_a_broker(provider: Prov
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", rf"has no option {URL}"),
-        ("sasl.oauthbearer.jwks.endpoint.ulr=https://a/b", rf"has no option {URL}.*jwks\.endpoint\.url"),
+        ("", f"options: .*set {URL}"),
+        (
+            "sasl.oauthbearer.jwks.endpoint.ulr=https://a/b",
+            r"endpoint\.ulr is no option of tokens.*endpoint\.url",
+        ),
+        (f"{URL}=https://a/b\nsasl.oauthbearer.expected.audiance=x", r"expected\.audiance is no option of tokens"),
         (f"{URL}=https://elsewhere.example/jwks\nsasl.oauthbearer.expected.issuer=x", "OTTLA_ALLOWED_URLS"),
         (f"{URL}=https://a/b", "OAUTHBEARER would take every token that the provider signs"),
-        (f"{URL}=https://a/b\nsasl.oauthbearer.clock.skew.seconds=x", r"sasl\.oauthbearer\.clock\.skew\.seconds"),
+        (f"{URL}=https://a/b\nsasl.oauthbearer.clock.skew.seconds=x", r"options: .*clock\.skew\.seconds"),
     ],
 )
 def test_a_file_that_does_not_do_is_refused_by_what_is_wrong(

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from ottla.config.allowed_urls import url_refusal
 from ottla.config.jaas import Jaas
-from ottla.config.option import Check, ConfigError, OptionKind, OptionSet, Scope, Value, at_least, nearest, option
-from ottla.config.properties import parse_properties
+from ottla.config.option import Check, ConfigError, OptionKind, OptionSet, Scope, Value, at_least, option
 
-_URL = "sasl.oauthbearer.jwks.endpoint.url"
 _KAFKAS = "org.apache.kafka.common.security.oauthbearer."
 VALIDATORS = tuple(f"{_KAFKAS}{part}OAuthBearerValidatorCallbackHandler" for part in ("", "secured."))
 _JWT_VALIDATORS = tuple(f"{_KAFKAS}{part}JwtValidator" for part in ("Default", "Broker"))
@@ -32,7 +30,7 @@ class OauthConfig(OptionSet):
 
     # fmt: off
     sasl_oauthbearer_jwks_endpoint_url: str | None = option(
-        _URL, None, OptionKind.STRING,
+        "sasl.oauthbearer.jwks.endpoint.url", None, OptionKind.STRING,
         doc="The keys that sign tokens, a JWKS: https://, http:// or file:///. OTTLA_ALLOWED_URLS must allow it.",
     )
     sasl_oauthbearer_jwks_endpoint_refresh_ms: int = option(
@@ -142,23 +140,6 @@ def oauth_settings(texts: Mapping[str, str], jaas: Jaas | None) -> tuple[OauthSe
         config.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms,
         rules,
     ), []
-
-
-def oauth_settings_in(path: str) -> OauthSettings:
-    """The settings that a file of properties holds among others; ValueError says what is wrong or missing in it."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            texts = {name: text.strip() for name, text in parse_properties(file.read()).items()}
-    except OSError as fault:
-        raise ValueError(f"{path}: {fault.strerror}") from None
-    if _URL not in texts:
-        given = [name for name in texts if name.startswith("sasl.oauthbearer.")]
-        hint = nearest(given[0], OauthConfig.BY_NAME) if given else ""
-        raise ValueError(f"{path} has no option {_URL}{hint}: tokens are checked by the keys found there")
-    settings, problems = oauth_settings(texts, None)
-    if settings is None:
-        raise ValueError(f"{path}: {'; '.join(problems)}")
-    return settings
 
 
 def _config(texts: Mapping[str, str]) -> OauthConfig:

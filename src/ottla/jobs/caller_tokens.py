@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.access.mechanisms.oauthbearer import Bearer
-from ottla.config.oauth import oauth_settings_in
+from ottla.config.oauth_file import oauth_settings_in
 from ottla.jobs.token_keys import TokenKeys
 from ottla.web.entry import TokenRefused
 
