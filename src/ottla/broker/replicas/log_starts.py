@@ -1,6 +1,6 @@
 """The starts of a partition's replicas: DeleteRecords answers once a new leader could not undo it.
 
-Called by a partition for as long as it leads.
+DeleteRecords waits here; the partition tells of a start that has moved, and of the end of a leadership.
 """
 
 from __future__ import annotations
